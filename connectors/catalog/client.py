@@ -1,0 +1,123 @@
+"""One client of the catalog: connections, transactions, migrations, and its errors mapped to ours.
+
+The SQL of each subject stands in a module of its own beside this one (sources, files, objects, versions).
+No transaction waits for S3, lakeFS, Kafka or a GPU: do the slow work first, then write in one set-based statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import psycopg
+from psycopg import Connection, errors
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from headwater.rules.errors import HeadwaterError, Refused, Unavailable
+
+Transaction = Connection[TupleRow]
+"""A connection inside an open transaction: what the modules beside this one take."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogConfig:
+    """``dsn`` passes through to libpq (TLS, service files and password files work as there)."""
+
+    dsn: str
+    connections: int = 8
+    """Most connections of one process: its worker threads plus one or two."""
+    connect_seconds: float = 10.0
+
+    def __repr__(self) -> str:
+        return f"CatalogConfig({without_password(self.dsn)!r})"
+
+
+def without_password(dsn: str) -> str:
+    """The DSN fit for logs and errors."""
+    hidden = re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", dsn)
+    return re.sub(r"(password\s*=\s*)('[^']*'|\S+)", r"\1***", hidden)
+
+
+class Catalog:
+    """A pool of connections. Safe for threads; close it once."""
+
+    def __init__(self, config: CatalogConfig, *, application: str = "headwater") -> None:
+        self.config = config
+        self._pool = ConnectionPool(
+            config.dsn,
+            min_size=0,
+            max_size=config.connections,
+            timeout=config.connect_seconds,
+            kwargs={"application_name": application},
+            open=False,
+        )
+        self._pool.open()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """One transaction: committed where the block ends, rolled back where it raises.
+
+        Raises Unavailable when the server cannot be reached or goes away, Refused when it rejects the credentials.
+        After an Unavailable the commit may or may not have happened: repeat only what is idempotent.
+        """
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except HeadwaterError:
+            raise
+        except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise self._mapped(error) from error
+
+    def _mapped(self, error: Exception) -> HeadwaterError:
+        where = without_password(self.config.dsn)
+        if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification):
+            return Refused(
+                f"the catalog at {where} refused the credentials: {error}",
+                kept="Nothing was written.",
+                advice="Set catalog.dsn (or HEADWATER_POSTGRES) to a role that may connect.",
+            )
+        return Unavailable(
+            f"the catalog at {where} does not answer: {str(error).strip()}",
+            kept="What was committed before is kept.",
+            advice="Check that PostgreSQL runs and that catalog.dsn (or HEADWATER_POSTGRES) names it.",
+        )
+
+    def migrate(self) -> list[str]:
+        """Apply the migrations that this database lacks, in order, each in its own transaction; returns their names.
+
+        Safe to run from many processes at once: an advisory lock lets one work and the others find it done.
+        """
+        applied: list[str] = []
+        for name, text in _migrations():
+            with self.transaction() as transaction:
+                transaction.execute("SELECT pg_advisory_xact_lock(hashtext('headwater migrations'))")
+                transaction.execute(
+                    "CREATE TABLE IF NOT EXISTS migrations "
+                    "(name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+                )
+                if transaction.execute("SELECT 1 FROM migrations WHERE name = %s", [name]).fetchone():
+                    continue
+                transaction.execute(text)
+                transaction.execute("INSERT INTO migrations (name) VALUES (%s)", [name])
+                applied.append(name)
+        return applied
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _migrations() -> list[tuple[str, bytes]]:
+    folder = files("headwater.connectors.catalog") / "migrations"
+    entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda e: e.name)
+    return [(entry.name.removesuffix(".sql"), entry.read_bytes()) for entry in entries]

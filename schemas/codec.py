@@ -1,0 +1,128 @@
+"""Records to bytes and back: Avro in Confluent's wire format (a zero byte, the schema id in 4 bytes, the body).
+
+Ids are pinned: ``schemas/history/NNNN-<name>.avsc`` is schema NNNN for ever, and the newest of a name is what we
+write. Readers resolve any published id to the newest shape of its record.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any, get_type_hints
+
+import fastavro
+from fastavro.types import AvroMessage
+
+from headwater.rules.errors import BadRecord
+from headwater.schemas import records
+from headwater.schemas.records import Record
+
+_FRAME = struct.Struct(">bI")
+_MAGIC = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSchema:
+    """A schema as it was published: its pinned id, the record's schema name, its text and its parsed form."""
+
+    id: int
+    name: str
+    text: str
+    parsed: Any
+
+
+@cache
+def history() -> dict[int, PublishedSchema]:
+    """Every schema ever published, by id."""
+    published = {}
+    for entry in (files("headwater.schemas") / "history").iterdir():
+        number, _, name = entry.name.removesuffix(".avsc").partition("-")
+        if not (entry.name.endswith(".avsc") and number.isdigit()):
+            continue
+        text = entry.read_text("utf-8")
+        published[int(number)] = PublishedSchema(int(number), name, text, fastavro.parse_schema(json.loads(text)))
+    return published
+
+
+@cache
+def newest(name: str) -> PublishedSchema:
+    """The schema that records of this name are written with."""
+    return max((schema for schema in history().values() if schema.name == name), key=lambda schema: schema.id)
+
+
+@cache
+def _record_types() -> dict[str, type[Record]]:
+    return {record.schema_name: record for record in records.ALL}
+
+
+def _to_plain(value: Any) -> AvroMessage:
+    if isinstance(value, tuple):
+        return [_to_plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
+    return value  # type: ignore[no-any-return]  # bytes, str, int and StrEnum are what Avro takes
+
+
+@cache
+def _builders(name: str) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """The fields of a record whose plain Avro value must become one of our types."""
+    hints = get_type_hints(_record_types()[name])
+    found: list[tuple[str, Callable[[Any], Any]]] = []
+    for field, hint in hints.items():
+        if isinstance(hint, type) and issubclass(hint, StrEnum):
+            found.append((field, hint))
+        elif hint == tuple[records.Header, ...]:
+            found.append((field, lambda items: tuple(records.Header(**item) for item in items)))
+    return tuple(found)
+
+
+def encode(record: Record) -> bytes:
+    """The record's value for Kafka. Raises BadRecord where a field does not fit its schema."""
+    schema = newest(record.schema_name)
+    out = io.BytesIO()
+    out.write(_FRAME.pack(_MAGIC, schema.id))
+    try:
+        fastavro.schemaless_writer(out, schema.parsed, _to_plain(record))
+    except (ValueError, TypeError, OverflowError, struct.error) as error:
+        raise BadRecord(
+            f"a {type(record).__name__} does not fit schema {schema.id} ({schema.name}): {error}",
+            kept="Nothing was written.",
+        ) from error
+    return out.getvalue()
+
+
+def decode(value: bytes | None) -> Record:
+    """The record in a Kafka value. Raises BadRecord, with the reason, for anything that is not one of ours."""
+    if value is None or len(value) < _FRAME.size:
+        raise BadRecord(f"the value has {0 if value is None else len(value)} bytes, too few for a schema id")
+    magic, schema_id = _FRAME.unpack_from(value)
+    if magic != _MAGIC:
+        raise BadRecord(f"the value starts with byte {magic:#04x}, not with 0x00 of the Confluent wire format")
+    writer = history().get(schema_id)
+    if writer is None:
+        raise BadRecord(
+            f"the value names schema {schema_id}, which this release of headwater does not know",
+            advice="If a newer release wrote it, upgrade this process and redrive the record.",
+            schema_id=schema_id,
+        )
+    body = io.BytesIO(value)
+    body.seek(_FRAME.size)
+    try:
+        plain = fastavro.schemaless_reader(body, writer.parsed, newest(writer.name).parsed)
+    except Exception as error:  # fastavro raises whatever its decoder met: EOFError, ValueError, IndexError, …
+        raise BadRecord(f"the value does not decode as schema {schema_id} ({writer.name}): {error!r}") from error
+    if body.tell() != len(value):
+        raise BadRecord(f"{len(value) - body.tell()} bytes follow the record of schema {schema_id} ({writer.name})")
+    return _build(_record_types()[writer.name], plain)
+
+
+def _build(record: type[Record], plain: Any) -> Record:
+    for name, build in _builders(record.schema_name):
+        plain[name] = build(plain[name])
+    return record(**plain)
