@@ -1,0 +1,206 @@
+"""The local stack: Kafka, PostgreSQL, an S3 server and lakeFS as processes of this machine.
+
+A server whose address the environment names (``HEADWATER_KAFKA``, …) is used as it is: neither started nor stopped.
+
+``up``, and what a crash after each step leaves:
+ 1. prepare: every program is fetched or built into the cache, the slowest first (nothing half-built: see ``cache``);
+ 2. remember: the home's folder, secrets and ports are on disk, so that every later command finds the same stack;
+ 3. start: what is not running is started, detached (the next ``up`` finds it by its pid file);
+ 4. answer: each is asked until it answers (a server that is still starting goes on starting);
+ 5. finish: the database, the bucket and the first lakeFS user, each created unless it exists.
+lakeFS takes steps 3 to 5 after the others have taken theirs, since it lives on two of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import platformdirs
+
+from headwater.rules.errors import HeadwaterError, NotFound, Unavailable
+from headwater.stack import processes
+from headwater.stack.addresses import Addresses, from_environment, mask
+from headwater.stack.description import PROGRAMS, Ports, program
+from headwater.stack.kafka import Kafka
+from headwater.stack.lakefs import LakeFS
+from headwater.stack.postgres import Postgres
+from headwater.stack.progress import Report, silent, step
+from headwater.stack.s3 import S3
+from headwater.stack.secrets import Secrets
+from headwater.stack.server import Place, Server, wait_until_it_answers
+from headwater.stack.usage import Usage, usage
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One server as it is now. ``state`` is running, stopped, or external (the environment names it)."""
+
+    name: str
+    state: str
+    address: str
+    version: str
+    answering: bool
+    answer: str
+    usage: Usage | None
+
+
+def default_home() -> Path:
+    """Where the stack of this user keeps its state."""
+    return platformdirs.user_data_path("headwater") / "stack"
+
+
+class Stack:
+    """The stack whose state is below ``home``.
+
+    ``ports`` matter on the first ``up`` and are remembered; later calls may leave them out. ``environment`` is where
+    the ``HEADWATER_*`` addresses are looked for.
+    """
+
+    def __init__(self, home: Path, ports: Ports | None = None, environment: Mapping[str, str] = os.environ) -> None:
+        self.home = home.expanduser().resolve()
+        self._ports = ports
+        self._external = from_environment(environment)
+
+    def up(self, report: Report = silent) -> Addresses:
+        """Starts what is not running and waits until all answer. Safe to repeat; on a running stack it changes nothing.
+
+        Raises:
+            BadSettings: a port is taken by another program.
+            NotFound: a tool is missing that cannot be fetched.
+            Unavailable: a server did not start. What did start keeps running.
+        """
+        place = self._remembered()
+        own = self._own(self._addresses(place))
+        prepare(own, report)
+        self._start([server for server in own if server.name != "lakefs"], place, report)
+        self._start([server for server in own if server.name == "lakefs"], place, report)
+        return self.addresses()
+
+    def down(self, report: Report = silent) -> list[str]:
+        """Stops every server that this home started, in the order that lets each leave cleanly. Returns their names."""
+        stopped = []
+        for name in ("lakefs", "kafka", "s3", "postgres"):
+            if processes.alive(name, self.home):
+                with step(report, name, "stop", 2):
+                    processes.stop(name, self.home, polite=STOP_SIGNALS[name])
+                stopped.append(name)
+        return stopped
+
+    def addresses(self) -> Addresses:
+        """Where the servers are, whether or not they run now.
+
+        Raises:
+            NotFound: there has never been a stack at this home, and the environment does not name all four.
+        """
+        if len(self._external) == len(PROGRAMS):
+            return Addresses(**self._external)
+        return self._addresses(self._place())
+
+    def running(self) -> bool:
+        """Whether every server that is ours to start runs."""
+        return all(processes.alive(name, self.home) for name in PROGRAMS if name not in self._external)
+
+    def status(self) -> list[ServerStatus]:
+        """Each server: whether it runs, where, since when, how much memory it takes, and whether it answers."""
+        addresses = self.addresses()
+        servers = _servers(addresses)
+        with ThreadPoolExecutor(len(servers)) as pool:
+            return list(pool.map(lambda server: self._status(server, getattr(addresses, server.name)), servers))
+
+    def _status(self, server: Server, address: str) -> ServerStatus:
+        running = processes.alive(server.name, self.home)
+        external = server.name in self._external
+        try:
+            if running is None and not external:
+                raise Unavailable("stopped")
+            answer, answering = server.answer(address), True
+        except HeadwaterError as silence:
+            answer, answering = silence.happened, False
+        return ServerStatus(
+            name=server.name,
+            state="external" if external else "running" if running else "stopped",
+            address=mask(address),
+            version="" if external else program(server.name).version,
+            answering=answering,
+            answer=answer,
+            usage=usage(running) if running and not external else None,
+        )
+
+    def _start(self, servers: Iterable[Server], place: Place, report: Report) -> None:
+        started = [server for server in servers if not processes.alive(server.name, self.home)]
+        for server in started:
+            server.start(place)
+        for server in servers:
+            address = server.address(place)
+            action = "start" if server in started else "check"
+            with step(report, server.name, action, program(server.name).start_seconds):
+                wait_until_it_answers(server, place, address)
+                server.finish(place, address)
+
+    def _own(self, addresses: Addresses) -> list[Server]:
+        return [server for server in _servers(addresses) if server.name not in self._external]
+
+    def _addresses(self, place: Place) -> Addresses:
+        own = {server.name: server.address(place) for server in (Kafka(), Postgres(), S3(), LakeFS("", ""))}
+        return Addresses(**(own | self._external))
+
+    def _remembered(self) -> Place:
+        """Step 2: the ports that were asked for, else the remembered ones, else the default ones, are on disk."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        path = self.home / "ports.json"
+        ports = self._ports or (self._place().ports if path.exists() else Ports.default())
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps(asdict(ports)), encoding="utf-8")
+        draft.replace(path)
+        return Place(self.home, ports, Secrets.of(self.home))
+
+    def _place(self) -> Place:
+        try:
+            ports = Ports(**json.loads((self.home / "ports.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise NotFound(
+                f"There is no stack at {self.home}.",
+                advice="Start one with `headwater up`, or set HEADWATER_KAFKA, HEADWATER_POSTGRES, HEADWATER_S3 and "
+                "HEADWATER_LAKEFS.",
+            ) from None
+        return Place(self.home, ports, Secrets.of(self.home))
+
+
+STOP_SIGNALS = {server.name: server.stop_signal for server in (Kafka, Postgres, S3, LakeFS)}
+
+
+def prepare(servers: Iterable[Server], report: Report = silent) -> None:
+    """Fetches or builds the servers' programs, at the same time, the slowest first.
+
+    Raises:
+        HeadwaterError: the first failure, after the other programs are done.
+    """
+    slowest_first = sorted(servers, key=lambda server: -program(server.name).build_seconds)
+    with ThreadPoolExecutor(max(1, len(slowest_first))) as pool:
+        for result in [pool.submit(server.prepare, report) for server in slowest_first]:
+            result.result()
+
+
+def all_servers() -> list[Server]:
+    """The four, without a home: enough to prepare their programs ahead of time."""
+    return [Kafka(), Postgres(), S3(), LakeFS("", "")]
+
+
+def _servers(addresses: Addresses) -> list[Server]:
+    return [Kafka(), Postgres(), S3(), LakeFS(addresses.postgres, addresses.s3)]
+
+
+@contextmanager
+def temporary(home: Path, report: Report = silent, environment: Mapping[str, str] = os.environ) -> Iterator[Addresses]:
+    """A stack on free ports that ends, with every process it started, when the block ends."""
+    stack = Stack(home, Ports.free(), environment)
+    try:
+        yield stack.up(report)
+    finally:
+        stack.down()

@@ -1,0 +1,42 @@
+"""The secrets that a local stack makes for itself, once, readable by its owner only."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secrets:
+    postgres_password: str
+    s3_access_key: str
+    s3_secret_key: str
+    lakefs_access_key: str
+    lakefs_secret_key: str
+    lakefs_encryption_key: str
+
+    @classmethod
+    def of(cls, home: Path) -> Secrets:
+        """The secrets of the stack at ``home``, made on the first call."""
+        path = home / "secrets.json"
+        if not path.exists():
+            draft = path.with_suffix(f".{os.getpid()}")
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(asdict(cls._fresh()), file)
+            draft.rename(path)
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    @classmethod
+    def _fresh(cls) -> Secrets:
+        # Letters and digits only: the values stand in URLs, DSNs and property files as they are.
+        return cls(
+            postgres_password=secrets.token_hex(16),
+            s3_access_key=f"HW{secrets.token_hex(9).upper()}",
+            s3_secret_key=secrets.token_hex(20),
+            lakefs_access_key=f"AKIAJ{secrets.token_hex(7).upper()}Q",
+            lakefs_secret_key=secrets.token_hex(20),
+            lakefs_encryption_key=secrets.token_hex(32),
+        )
