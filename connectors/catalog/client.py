@@ -14,11 +14,14 @@ from importlib.resources import files
 from typing import Any
 
 import psycopg
-from psycopg import Connection, errors
+from psycopg import Connection
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from headwater.rules.errors import HeadwaterError, Refused, Unavailable
+
+_REFUSAL = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) \".*\" does not exist")
+"""libpq gives no error code for a connection that the server turns away, only its words."""
 
 Transaction = Connection[TupleRow]
 """A connection inside an open transaction: what the modules beside this one take."""
@@ -70,16 +73,26 @@ class Catalog:
                 yield connection
         except HeadwaterError:
             raise
-        except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except PoolTimeout as error:
+            raise self._mapped(self._connection_failure() or error) from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise self._mapped(error) from error
+
+    def _connection_failure(self) -> Exception | None:
+        """Why no connection came: the pool only says that it waited."""
+        try:
+            psycopg.connect(self.config.dsn, connect_timeout=2).close()
+        except psycopg.Error as error:
+            return error
+        return None
 
     def _mapped(self, error: Exception) -> HeadwaterError:
         where = without_password(self.config.dsn)
-        if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification):
+        if _REFUSAL.search(str(error)):
             return Refused(
-                f"the catalog at {where} refused the credentials: {error}",
+                f"the catalog at {where} refused the connection: {str(error).strip()}",
                 kept="Nothing was written.",
-                advice="Set catalog.dsn (or HEADWATER_POSTGRES) to a role that may connect.",
+                advice="Set catalog.dsn (or HEADWATER_POSTGRES) to a database and a role that may connect.",
             )
         return Unavailable(
             f"the catalog at {where} does not answer: {str(error).strip()}",

@@ -1,0 +1,74 @@
+"""The catalog client: migrations once, transactions whole, errors that say what to do and never show a password."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from headwater.connectors.catalog import Catalog, CatalogConfig
+from headwater.connectors.catalog.client import without_password
+from headwater.rules.errors import Refused, Unavailable
+
+
+def test_many_processes_may_migrate_at_once_and_each_migration_runs_once(catalog_dsn: str) -> None:
+    def migrate(_: int) -> list[str]:
+        with Catalog(CatalogConfig(catalog_dsn)) as catalog:
+            return catalog.migrate()
+
+    with ThreadPoolExecutor(4) as pool:
+        applied = [name for names in pool.map(migrate, range(4)) for name in names]
+
+    assert applied == ["0001-sync"]
+    with psycopg.connect(catalog_dsn) as connection:
+        assert connection.execute("SELECT count(*) FROM sources").fetchone() == (0,)
+        assert connection.execute("SELECT name FROM migrations").fetchall() == [("0001-sync",)]
+
+
+def test_a_transaction_that_raises_leaves_nothing(catalog_dsn: str) -> None:
+    with Catalog(CatalogConfig(catalog_dsn)) as catalog:
+        catalog.migrate()
+        with pytest.raises(ZeroDivisionError), catalog.transaction() as transaction:
+            transaction.execute("INSERT INTO partition_epochs VALUES ('t', 0, 1)")
+            raise ZeroDivisionError
+        with catalog.transaction() as transaction:
+            assert transaction.execute("SELECT count(*) FROM partition_epochs").fetchone() == (0,)
+
+
+def test_no_server_is_unavailable_and_names_the_setting() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound but not listening: nobody answers there
+        dsn = f"postgresql://hw:secret@127.0.0.1:{held.getsockname()[1]}/hw"
+        with Catalog(CatalogConfig(dsn, connect_seconds=1)) as catalog, pytest.raises(Unavailable) as raised:
+            catalog.migrate()
+    assert "HEADWATER_POSTGRES" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_wrong_password_is_refused_at_once(catalog_dsn: str) -> None:
+    wrong = psycopg.conninfo.make_conninfo(catalog_dsn, password="wrong")
+    with Catalog(CatalogConfig(wrong, connect_seconds=5)) as catalog, pytest.raises(Refused) as raised:
+        catalog.migrate()
+    assert "catalog.dsn" in raised.value.advice
+    assert "password=wrong" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        ("postgresql://hw:s3cret@db:5432/hw", "postgresql://hw:***@db:5432/hw"),
+        ("host=db user=hw password=s3cret dbname=hw", "host=db user=hw password=*** dbname=hw"),
+        ("host=db password='a b' dbname=hw", "host=db password=*** dbname=hw"),
+        ("postgresql:///hw", "postgresql:///hw"),
+    ],
+)
+def test_a_dsn_is_shown_without_its_password(dsn: str, shown: str) -> None:
+    assert without_password(dsn) == shown
+    assert "s3cret" not in repr(CatalogConfig(dsn))
+
+
+@pytest.fixture(autouse=True)
+def _quiet_pool(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("CRITICAL", logger="psycopg.pool")
