@@ -30,7 +30,7 @@ def test_many_processes_may_migrate_at_once_and_each_migration_runs_once(catalog
 def test_a_transaction_that_raises_leaves_nothing(catalog_dsn: str) -> None:
     with Catalog(CatalogConfig(catalog_dsn)) as catalog:
         catalog.migrate()
-        with pytest.raises(ZeroDivisionError), catalog.transaction() as transaction:
+        with pytest.raises(ZeroDivisionError), catalog.transaction() as transaction:  # noqa: PT012
             transaction.execute("INSERT INTO partition_epochs VALUES ('t', 0, 1)")
             raise ZeroDivisionError
         with catalog.transaction() as transaction:
