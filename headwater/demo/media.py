@@ -88,7 +88,7 @@ def copy_tree(source: Path, target: Path, most_bytes: int | None = None) -> Copy
     Reads only; what cannot be read, and what is neither file nor link, is left out and counted.
     """
     files = bytes_ = over = unreadable = 0
-    for path in _files_below(source):
+    for path in files_below(source):
         place = target / path.relative_to(source)
         try:
             size = path.lstat().st_size
@@ -116,7 +116,7 @@ def retouched(path: Path) -> bytes | None:
     return _encoded(edited, format_, 92) if format_ in {"JPEG", "PNG", "WEBP"} else None
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
     for where, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
