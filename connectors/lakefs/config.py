@@ -1,0 +1,38 @@
+"""Where lakeFS is and who we are to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from headwater.rules.errors import BadSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFSConfig:
+    """``endpoint`` is the server's root, such as ``https://lakefs.example:8000``."""
+
+    endpoint: str
+    access_key_id: str
+    secret_access_key: str
+    request_seconds: float = 60.0
+    """Longest wait for one answer: a commit of 500,000 staged paths was measured at minutes elsewhere, ours commit
+    100,000 at a time; what takes longer is unclear, and the committer looks before it repeats."""
+    connections: int = 32
+    """Twice the links at once, so that a link never waits for a connection."""
+
+    @classmethod
+    def from_url(cls, url: str) -> LakeFSConfig:
+        """Read ``http://key:secret@host:port``. Raises BadSettings naming what is missing, never the secret."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or not parts.username or not parts.password:
+            raise BadSettings(
+                "the lakeFS address lacks its scheme, host, access key or secret key",
+                advice="Set lakefs.url (or HEADWATER_LAKEFS) to http://ACCESS_KEY:SECRET_KEY@HOST:PORT.",
+            )
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        port = f":{parts.port}" if parts.port else ""
+        return cls(f"{parts.scheme}://{host}{port}", unquote(parts.username), unquote(parts.password))
+
+    def __repr__(self) -> str:
+        return f"LakeFSConfig({self.endpoint!r}, access_key_id={self.access_key_id!r}, secret_access_key='***')"
