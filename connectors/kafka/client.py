@@ -7,7 +7,7 @@ be told apart from a refusal.
 from __future__ import annotations
 
 import time
-from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -22,13 +22,14 @@ from headwater.schemas.topics import Topic
 TRANSACTION_SECONDS = 10
 """Readers wait for an open transaction of a dead producer for at most this long."""
 
+_TROUBLE_SECONDS = 30.0
+"""How long the last trouble explains a time-out, and is not logged again."""
+
 _COMMON: dict[str, Any] = {
     # Errors come through error_cb into our logs; librdkafka's own lines on stderr say the same again.
     "log_level": 0,
     # A broker that restarts is found again within two seconds, not ten.
     "reconnect.backoff.max.ms": 2_000,
-    # Two different topics of one name after a delete must not be mistaken for each other for long.
-    "topic.metadata.refresh.interval.ms": 60_000,
 }
 _CONSUMER: dict[str, Any] = {
     # With the new protocol a hung member kept its partition for 50 s, with classic for 6 s (client 2.16.1).
@@ -66,7 +67,9 @@ class Kafka:
     def __init__(self, config: KafkaConfig) -> None:
         self.config = config
         self._log = logs.logger()
-        self._refusal: tuple[float, KafkaError] | None = None
+        self._lock = Lock()
+        self._admin: AdminClient | None = None
+        self._trouble: tuple[float, KafkaError] | None = None
         self._silent_since: float | None = None
 
     def physical(self, topic: Topic | str) -> str:
@@ -96,11 +99,10 @@ class Kafka:
 
     def admin(self) -> AdminClient:
         """The one admin client, kept: an inline one is collected before its futures resolve."""
-        return self._admin
-
-    @cached_property
-    def _admin(self) -> AdminClient:
-        return AdminClient(self._settings({}))
+        with self._lock:
+            if self._admin is None:
+                self._admin = AdminClient(self._settings({}))
+            return self._admin
 
     def silent_since(self) -> float | None:
         """Since when (``time.monotonic``) no broker answers any of these clients, as far as they noticed."""
@@ -115,7 +117,9 @@ class Kafka:
         if isinstance(error, KafkaException):
             error = error.args[0]
         assert isinstance(error, KafkaError)
-        cause = self._refusal[1] if self._refusal and time.monotonic() - self._refusal[0] < 30 else None
+        if self._admin is not None:
+            self._admin.poll(0)  # the admin client tells what it heard only when asked
+        cause = self._trouble[1] if self._trouble and time.monotonic() - self._trouble[0] < _TROUBLE_SECONDS else None
         return as_headwater_error(error, self.config.bootstrap_servers, asked=asked, cause=cause)
 
     def _settings(self, own: dict[str, Any]) -> dict[str, Any]:
@@ -124,10 +128,15 @@ class Kafka:
 
     def _heard(self, error: KafkaError) -> None:
         """librdkafka reports trouble between requests; called from whatever thread polls."""
-        if error.code() in CREDENTIALS:
-            self._refusal = (time.monotonic(), error)
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._silent_since is None:
-            self._silent_since = time.monotonic()
+        now = time.monotonic()
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._silent_since = self._silent_since or now
+            return  # why was said before
+        if self._trouble is not None:
+            heard, before = self._trouble
+            if now - heard < _TROUBLE_SECONDS and before.code() in CREDENTIALS | {error.code()}:
+                return
+        self._trouble = (now, error)
         self._log.warning("kafka.trouble", servers=self.config.bootstrap_servers, error=error.str())
 
 

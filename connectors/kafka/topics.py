@@ -183,8 +183,8 @@ def _mismatch(changes: list[Drift], *, mended: int) -> TopicMismatch:
     advice = ["Run `headwater topics apply`."] if missing else []
     if len(missing) < len(changes):
         advice.append(
-            "`headwater topics apply` refuses this: a partition count decides where each key goes, so it is never changed "
-            "in place. Recreate the topic while every group that uses it is stopped and has no lag."
+            "`headwater topics apply` refuses this: a partition count decides where each key goes, so it is never "
+            "changed in place. Recreate the topic while every group that uses it is stopped and has no lag."
         )
     return TopicMismatch(
         "The cluster's topics differ from the catalogue: " + "; ".join(lines) + ".",
