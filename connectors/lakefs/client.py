@@ -77,8 +77,8 @@ class LakeFS:
         client = ClientConfig(host=config.endpoint, username=config.access_key_id, password=config.secret_access_key)
         client.connection_pool_maxsize = config.connections
         # urllib3 repeats only what is safe to repeat: a request that was not sent, or one of an idempotent method.
-        client.retries = urllib3.Retry(total=2, backoff_factor=0.1)
-        self._api = LakeFSClient(client, header_name="X-Lakefs-Client", header_value="headwater")
+        client.retries = urllib3.Retry(total=2, backoff_factor=0.1)  # type: ignore[assignment]  # declared as None
+        self._api = LakeFSClient(client, header_name="X-Lakefs-Client", header_value="headwater")  # type: ignore[no-untyped-call]
 
     def _call(self, asked: str, call: Callable[..., T], *arguments: object, **named: object) -> T:
         try:
