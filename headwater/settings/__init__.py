@@ -1,0 +1,193 @@
+"""The one settings object: a TOML file < the environment < flags, checked when a process starts.
+
+    site = "lab-1"                                 HEADWATER_SITE
+    [kafka]                                        HEADWATER_KAFKA=broker-1:9092,broker-2:9092
+    bootstrap_servers = "broker-1:9092"            HEADWATER_KAFKA__BOOTSTRAP_SERVERS
+    [kafka.client]                                 (librdkafka's own settings: TLS, SASL, …)
+    "security.protocol" = "SASL_SSL"               HEADWATER_KAFKA__CLIENT__SECURITY_PROTOCOL
+    "sasl.password_file" = "/run/secrets/kafka"    HEADWATER_KAFKA__CLIENT__SASL_PASSWORD
+    [catalog]                                      HEADWATER_POSTGRES=postgresql://user:password@host/database
+    dsn = "postgresql://headwater@db/headwater"    HEADWATER_CATALOG__DSN
+    [s3]                                           HEADWATER_S3=https://access:secret@host/bucket?region=eu-west-1
+    secret_access_key_file = "/run/secrets/s3"     HEADWATER_S3__SECRET_ACCESS_KEY
+    [lakefs]                                       HEADWATER_LAKEFS=https://key:secret@host
+    [sources.photos]
+    root = "/mnt/photos"                           HEADWATER_SOURCES__PHOTOS__ROOT
+
+Secrets come from variables or from files of their own (``<name>_file``), never from flags or the settings file. Where
+a server is named nowhere, the local stack that runs in the state folder is used.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import platformdirs
+
+from headwater.connectors.catalog.client import CatalogConfig
+from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.lakefs.config import LakeFSConfig
+from headwater.connectors.s3.config import S3Config
+from headwater.observe.http import HttpConfig
+from headwater.producers.filesystem.config import AgentConfig
+from headwater.rules.errors import BadSettings
+from headwater.settings.build import build, refuse_unknown
+from headwater.settings.layers import Given, Layer, find_file, from_environment, from_file, from_flags, merged
+
+__all__ = ["Settings", "load"]
+
+Section = TypeVar("Section")
+
+
+def _site() -> str:
+    return socket.gethostname().partition(".")[0]
+
+
+def _state_folder() -> Path:
+    return platformdirs.user_data_path("headwater")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that a process is told. Secrets are masked in its repr by the sections that hold them."""
+
+    site: str = field(default_factory=_site)
+    """Names this site's topics and groups. By default the host's name."""
+    dataset: str = "main"
+    """The dataset that sources feed unless they name another."""
+    state_folder: Path = field(default_factory=_state_folder)
+    """Indexes, locks, pid files, logs and the local stack."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    kafka: KafkaConfig | None = None
+    catalog: CatalogConfig | None = None
+    s3: S3Config | None = None
+    lakefs: LakeFSConfig | None = None
+    http: HttpConfig = field(default_factory=HttpConfig)
+    sources: Mapping[str, AgentConfig] = field(default_factory=dict)
+
+    def needed_kafka(self) -> KafkaConfig:
+        return _present(self.kafka, "kafka.bootstrap_servers", "HEADWATER_KAFKA")
+
+    def needed_catalog(self) -> CatalogConfig:
+        return _present(self.catalog, "catalog.dsn", "HEADWATER_POSTGRES")
+
+    def needed_s3(self) -> S3Config:
+        return _present(self.s3, "s3.bucket", "HEADWATER_S3")
+
+    def needed_lakefs(self) -> LakeFSConfig:
+        return _present(self.lakefs, "lakefs.endpoint", "HEADWATER_LAKEFS")
+
+
+def load(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    flags: Iterable[str] = (),
+    folder: Path | None = None,
+    local_stack: Callable[[Path], Mapping[str, str]] | None = None,
+) -> Settings:
+    """The settings of this process. ``flags`` are ``section.key=value``; ``folder`` is where relative paths start.
+
+    ``local_stack`` gives the addresses (as the four variables) of the stack that runs in a state folder, if one does.
+    Raises BadSettings, which names the key, the value, where it came from, and the fix.
+    """
+    folder = folder or Path.cwd()
+    found = find_file(file, environment, folder)
+    given = merged(
+        from_file(found) if found else {},
+        _addresses(environment, folder),
+        from_environment(_without_addresses(environment), _NAMES, folder),
+        from_flags(flags, folder),
+    )
+    refuse_unknown(given, _NAMES)
+    state_folder = build(Settings, {name: given[name] for name in ("state_folder",) if name in given}).state_folder
+    given = _completed(given, _addresses(local_stack(state_folder) if local_stack else {}, folder))
+    sources = given.pop("sources", {})
+    settings = build(Settings, given, sources={})
+    return replace(settings, sources=_sources(sources, settings))
+
+
+def _completed(given: Layer, local: Layer) -> Layer:
+    """A server that is named nowhere is the local stack's; if there is none, its section is left out."""
+    result = dict(given)
+    for section, (noun, address) in _SERVERS.items():
+        values = given.get(section, {})
+        if isinstance(values, Given) or address in values or values.keys() - {field.name for field in fields(noun)}:
+            continue  # complete, or wrong in a way that building it will name
+        result.pop(section, None)
+        if section in local:
+            result |= merged({section: local[section]}, {section: values})
+    return result
+
+
+def _sources(given: Given | Layer, settings: Settings) -> dict[str, AgentConfig]:
+    if isinstance(given, Given) or any(isinstance(section, Given) for section in given.values()):
+        raise BadSettings(
+            "sources holds a value, but it is a table of sources by name.",
+            asked="Reading the settings.",
+            advice='Write [sources.NAME] and below it root = "/the/folder".',
+        )
+    default = {"dataset": Given(settings.dataset, "dataset", Path())}
+    return {
+        name: build(
+            AgentConfig,
+            {**default, **section},  # type: ignore[dict-item]  # sections only, as checked above
+            f"sources.{name}.",
+            source=name,
+            site=settings.site,
+            state_folder=settings.state_folder,
+        )
+        for name, section in given.items()
+    }
+
+
+_NAMES = [field.name for field in fields(Settings)]
+_SERVERS: dict[str, tuple[type[Any], str]] = {
+    "kafka": (KafkaConfig, "bootstrap_servers"),
+    "catalog": (CatalogConfig, "dsn"),
+    "s3": (S3Config, "bucket"),
+    "lakefs": (LakeFSConfig, "endpoint"),
+}
+"""The section of each server: its class, and the key without which there is no such server."""
+_ADDRESSES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "HEADWATER_KAFKA": ("kafka", KafkaConfig),
+    "HEADWATER_POSTGRES": ("catalog", CatalogConfig),
+    "HEADWATER_S3": ("s3", S3Config.from_url),
+    "HEADWATER_LAKEFS": ("lakefs", LakeFSConfig.from_url),
+}
+
+
+def _addresses(environment: Mapping[str, str], folder: Path) -> Layer:
+    """The four short variables, each of them an address that says several settings of its section."""
+    layer: Layer = {}
+    for variable, (section, read) in _ADDRESSES.items():
+        if environment.get(variable):
+            server = read(environment[variable])
+            said = {field.name: getattr(server, field.name) for field in fields(server)}
+            defaults = {field.name: field.default for field in fields(server)}
+            layer[section] = {
+                name: Given(value, variable, folder)
+                for name, value in said.items()
+                if value != defaults[name] and value != {}
+            }
+    return layer
+
+
+def _without_addresses(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in _ADDRESSES}
+
+
+def _present(section: Section | None, key: str, variable: str) -> Section:
+    if section is None:
+        raise BadSettings(
+            f"{key} is not set, and no local stack runs.",
+            asked="Reading the settings.",
+            advice=f"Run `headwater up` for a local stack, or set {variable} (or {key} in headwater.toml).",
+            key=key,
+        )
+    return section
