@@ -1,0 +1,222 @@
+"""What the demo shows: on a terminal a live table under a running text, elsewhere one plain line now and then.
+
+``Screen`` is the only thing that prints. The nouns below are all it needs to know of the system.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from headwater.stack import Step
+
+RATE_WINDOW_SECONDS = 5.0
+PLAIN_LINE_SECONDS = 5.0
+REFRESHES_PER_SECOND = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far the folder has come: ``files`` and ``bytes`` that reached the stage, counted once each."""
+
+    name: str
+    meaning: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """What a consumer group has still to read; ``seconds`` is the age of the oldest such record."""
+
+    group: str
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    stages: tuple[Stage, ...]
+    lags: tuple[GroupLag, ...]
+
+
+@dataclass(slots=True)
+class Rates:
+    """Files and bytes a second over the last few seconds, from the snapshots that were shown."""
+
+    seen: deque[tuple[float, Snapshot]] = field(default_factory=deque)
+
+    def add(self, now: float, snapshot: Snapshot) -> None:
+        self.seen.append((now, snapshot))
+        while now - self.seen[0][0] > RATE_WINDOW_SECONDS and len(self.seen) > 2:
+            self.seen.popleft()
+
+    def of(self, stage: str) -> tuple[float, float]:
+        """(files, bytes) a second."""
+        if len(self.seen) < 2:
+            return 0.0, 0.0
+        (began, first), (ended, last) = self.seen[0], self.seen[-1]
+        before, after = _stage(first, stage), _stage(last, stage)
+        seconds = max(ended - began, 0.001)
+        return (after.files - before.files) / seconds, (after.bytes - before.bytes) / seconds
+
+
+class Screen:
+    """Prints the demo. Use it as a context manager: it gives the terminal back as it was."""
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = console or Console(highlight=False)
+        self._clock = clock
+        self._began = clock()
+        self._rates = Rates()
+        self._snapshot: Snapshot | None = None
+        self._waiting_for = ""
+        self._steps: dict[tuple[str, str], tuple[Step, float]] = {}
+        self._last_line = -PLAIN_LINE_SECONDS
+        self._live = (
+            Live(
+                get_renderable=self._render,
+                console=self.console,
+                transient=True,
+                refresh_per_second=REFRESHES_PER_SECOND,
+            )
+            if self.console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Screen:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def act(self, number: int, title: str, sentence: str) -> None:
+        """Begin an act: its title, and what will happen, in a sentence."""
+        self.console.print()
+        self.console.rule(f"[bold]{number}. {escape(title)}[/]", align="left", style="cyan")
+        self.console.print(escape(sentence))
+        self.console.print()
+
+    def say(self, sentence: str) -> None:
+        """One thing that was done."""
+        self.console.print(f"  [cyan]·[/] {escape(sentence)}", soft_wrap=True)
+
+    def check(self, sentence: str) -> None:
+        """One thing that was checked and holds."""
+        self.console.print(f"  [green]✓[/] {escape(sentence)}", soft_wrap=True)
+
+    def quote(self, command: str, output: str) -> None:
+        """A command as the user would type it, and what it answered."""
+        self.console.print(f"  [bold]$ {escape(command)}[/]", soft_wrap=True)
+        for line in output.rstrip().splitlines():
+            self.console.print(Text("    ") + Text.from_ansi(line), soft_wrap=True)
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """The closing text, as rich markup."""
+        for line in lines:
+            self.console.print(line, soft_wrap=True)
+
+    def waiting(self, what: str) -> None:
+        """What the demo waits for now; empty when it does not wait."""
+        self._waiting_for = what
+
+    def step(self, step: Step) -> None:
+        """A step of bringing the stack up (``headwater.stack`` reports it, from any of its threads)."""
+        key = (step.program, step.action)
+        if step.seconds is None:
+            self._steps[key] = (step, self._clock())
+            if not self._live and step.estimate_seconds >= PLAIN_LINE_SECONDS:
+                self.say(f"{step.program}: {step.action}, about {step.estimate_seconds:.0f} s")
+        else:
+            self._steps.pop(key, None)
+            if step.seconds >= 0.5:
+                self.check(f"{step.program}: {step.action}, {step.seconds:.1f} s")
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The state of the river, as often as it is known; without a terminal, a line every few seconds."""
+        now = self._clock()
+        self._rates.add(now, snapshot)
+        self._snapshot = snapshot
+        if not self._live and now - self._last_line >= PLAIN_LINE_SECONDS:
+            self._last_line = now
+            self.console.print(f"  {minutes(now - self._began)}  {plain(snapshot)}", soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        now = self._clock()
+        parts: list[RenderableType] = [
+            Text(
+                f"  {step.program}: {step.action}, {now - since:.0f} s of about {step.estimate_seconds:.0f} s",
+                style="dim",
+            )
+            for step, since in list(self._steps.values())
+        ]
+        if self._snapshot:
+            parts.append(river(self._snapshot, self._rates))
+        if self._waiting_for:
+            parts.append(Spinner("dots", Text(f"{self._waiting_for}  ({minutes(now - self._began)})", style="dim")))
+        return Group(*parts)
+
+
+def river(snapshot: Snapshot, rates: Rates) -> RenderableType:
+    """The stages beside each other with rates, the lag per group below."""
+    stages = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    stages.add_column("stage", style="bold", min_width=10)
+    stages.add_column("", style="dim")
+    for name in ("files", "bytes", "files/s", "MB/s"):
+        stages.add_column(name, justify="right", min_width=9)
+    for stage in snapshot.stages:
+        files_rate, bytes_rate = rates.of(stage.name)
+        stages.add_row(
+            stage.name,
+            stage.meaning,
+            f"{stage.files:,}",
+            size(stage.bytes),
+            f"{files_rate:,.0f}" if files_rate >= 0.5 else "",
+            f"{bytes_rate / 1e6:,.1f}" if bytes_rate >= 50_000 else "",
+        )
+    lags = Text("  lag  ", style="bold")
+    for lag in snapshot.lags:
+        style = "green" if lag.records == 0 else "yellow"
+        lags.append(f"{lag.group} ", style="dim").append(lag_text(lag), style=style).append("   ")
+    return Group(stages, lags) if snapshot.lags else stages
+
+
+def plain(snapshot: Snapshot) -> str:
+    stages = " · ".join(f"{stage.name} {stage.files:,} ({size(stage.bytes)})" for stage in snapshot.stages)
+    behind = ", ".join(f"{lag.group} {lag_text(lag)}" for lag in snapshot.lags if lag.records)
+    return f"{stages} · lag: {behind or 'none'}"
+
+
+def lag_text(lag: GroupLag) -> str:
+    return f"{lag.records:,} ({lag.seconds:.0f} s)" if lag.records else "0"
+
+
+def size(bytes_: int) -> str:
+    """Bytes for people, in powers of ten as disks are sold."""
+    amount = float(bytes_)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:,.0f} {unit}"
+        amount /= 1000
+    return f"{amount:,.1f} GB"
+
+
+def minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _stage(snapshot: Snapshot, name: str) -> Stage:
+    return next(stage for stage in snapshot.stages if stage.name == name)
