@@ -23,8 +23,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headwater.rules.errors import HeadwaterError
-from headwater.stack import Addresses, Stack
-from headwater.stack.local import all_servers, prepare, temporary
+from headwater.stack import Addresses, Ports, Stack
 from headwater.stack.postgres import create_database, database_address
 from headwater.stack.progress import Step
 from headwater.stack.s3 import create_bucket
@@ -43,7 +42,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needed = any(item.get_closest_marker("stack") for item in session.items)
     if needed and not session.config.option.collectonly and "HEADWATER_TEST_STACK" not in os.environ:
         try:
-            prepare(all_servers(), _print_step)
+            Stack(Path()).prepare(_print_step)
         except HeadwaterError as failure:
             print(f"stack: {failure}", flush=True)  # the fixture meets it again, and skips or fails
 
@@ -57,21 +56,22 @@ def _print_step(step: Step) -> None:
 def stack() -> Iterator[Addresses]:
     """The addresses of a running, warmed stack. Without one a test skips at home and fails in CI."""
     shared = os.environ.get("HEADWATER_TEST_STACK")
-    home = Path(shared or tempfile.mkdtemp(prefix="headwater-test-"))
+    if shared:
+        yield Stack(Path(shared)).addresses()
+        return
+    home = Path(tempfile.mkdtemp(prefix="headwater-test-"))
+    own = Stack(home, Ports.free())
     try:
-        if shared:
-            yield Stack(home).addresses()
-            return
-        with temporary(home) as addresses:
-            _warm(addresses.kafka)
-            yield addresses
+        addresses = own.up()
+        _warm(addresses.kafka)
+        yield addresses
     except HeadwaterError as missing:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no stack: {missing}")
     finally:
-        if not shared:
-            shutil.rmtree(home)
+        own.down()
+        shutil.rmtree(home)
 
 
 def _warm(kafka: str) -> None:

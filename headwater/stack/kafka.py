@@ -20,7 +20,8 @@ from confluent_kafka.admin import AdminClient
 
 from headwater.rules.errors import Unavailable
 from headwater.stack import cache, processes, toolchains
-from headwater.stack.description import Ports, compose_file, program
+from headwater.stack.addresses import Addresses
+from headwater.stack.description import Ports, Program, compose_file, program
 from headwater.stack.progress import Report, silent, step
 from headwater.stack.secrets import Secrets
 from headwater.stack.server import LOOPBACK, Place, require_free_ports, require_listener, wait_until_it_answers
@@ -32,15 +33,16 @@ class Kafka:
     name = "kafka"
     stop_signal = signal.SIGTERM
 
-    def __init__(self) -> None:
-        self._program = program(self.name)
+    @property
+    def _program(self) -> Program:
+        return program(self.name)
 
     def prepare(self, report: Report) -> None:
         java = toolchains.java(report)
         cache.built(self._jars(), lambda folder: self._fetch(folder, report))
         cache.built(self._archive(java), lambda folder: self._make_archive(java, folder, report))
 
-    def start(self, place: Place) -> None:
+    def start(self, place: Place, addresses: Addresses) -> None:  # noqa: ARG002
         java = toolchains.java(silent)
         self._start(java, place, f"-XX:SharedArchiveFile={self._archive(java) / 'classes.jsa'}")
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from headwater.rules.errors import Unavailable
 from headwater.stack import golang, processes
+from headwater.stack.addresses import Addresses
 from headwater.stack.postgres import create_database, database_address
 from headwater.stack.progress import Report
 from headwater.stack.server import LOOPBACK, Place, require_free_ports
@@ -23,29 +24,23 @@ ADMINISTRATOR = "headwater"
 
 
 class LakeFS:
-    """``postgres`` and ``s3`` are the addresses that it keeps its metadata and blocks at."""
-
     name = "lakefs"
     stop_signal = signal.SIGTERM
-
-    def __init__(self, postgres: str, s3: str) -> None:
-        self._postgres = postgres
-        self._s3 = s3
-        self._build = golang.Build(self.name, "lakefs", "github.com/treeverse/lakefs/cmd/lakefs")
+    _build = golang.Build("lakefs", "lakefs", "github.com/treeverse/lakefs/cmd/lakefs")
 
     def prepare(self, report: Report) -> None:
         self._build.binary(report)
 
-    def start(self, place: Place) -> None:
+    def start(self, place: Place, addresses: Addresses) -> None:
         if processes.alive(self.name, place.home):
             return
         require_free_ports(self.name, place.ports.of(self.name))
-        create_database(self._postgres, DATABASE)
+        create_database(addresses.postgres, DATABASE)
         folder = place.home / "lakefs"
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "lakefs.yaml"
         config.touch(mode=0o600)
-        config.write_text(json.dumps(self._config(place), indent=1), encoding="utf-8")  # JSON is YAML
+        config.write_text(json.dumps(_config(place, addresses), indent=1), encoding="utf-8")  # JSON is YAML
         argv = [str(self._build.path()), "--config", str(config), "run"]
         processes.start_detached(self.name, argv, os.environ, place.home)
 
@@ -66,31 +61,32 @@ class LakeFS:
         key = {"access_key_id": place.secrets.lakefs_access_key, "secret_access_key": place.secrets.lakefs_secret_key}
         call(address, "POST", "setup_lakefs", {"username": ADMINISTRATOR, "key": key})
 
-    def _config(self, place: Place) -> dict[str, Any]:
-        s3 = urlsplit(self._s3)
-        return {
-            "listen_address": f"{LOOPBACK}:{place.ports.lakefs}",
-            "logging": {"level": "WARN"},
-            "database": {
-                "type": "postgres",
-                "postgres": {"connection_string": database_address(self._postgres, DATABASE)},
+
+def _config(place: Place, addresses: Addresses) -> dict[str, Any]:
+    s3 = urlsplit(addresses.s3)
+    return {
+        "listen_address": f"{LOOPBACK}:{place.ports.lakefs}",
+        "logging": {"level": "WARN"},
+        "database": {
+            "type": "postgres",
+            "postgres": {"connection_string": database_address(addresses.postgres, DATABASE)},
+        },
+        "auth": {"encrypt": {"secret_key": place.secrets.lakefs_encryption_key}},
+        "blockstore": {
+            "type": "s3",
+            "s3": {
+                "endpoint": f"{s3.scheme}://{s3.netloc.rpartition('@')[2]}",
+                "force_path_style": True,
+                "discover_bucket_region": False,
+                "region": parse_qs(s3.query).get("region", ["us-east-1"])[0],
+                "credentials": {"access_key_id": s3.username, "secret_access_key": s3.password},
             },
-            "auth": {"encrypt": {"secret_key": place.secrets.lakefs_encryption_key}},
-            "blockstore": {
-                "type": "s3",
-                "s3": {
-                    "endpoint": f"{s3.scheme}://{s3.netloc.rpartition('@')[2]}",
-                    "force_path_style": True,
-                    "discover_bucket_region": False,
-                    "region": parse_qs(s3.query).get("region", ["us-east-1"])[0],
-                    "credentials": {"access_key_id": s3.username, "secret_access_key": s3.password},
-                },
-            },
-            # Nothing leaves the machine: no statistics, no look for newer versions. (A build without a version number,
-            # like ours, asks for no security advisories either.)
-            "stats": {"enabled": False},
-            "security": {"check_latest_version": False},
-        }
+        },
+        # Nothing leaves the machine: no statistics, no look for newer versions. (A build without a version number,
+        # like ours, asks for no security advisories either.)
+        "stats": {"enabled": False},
+        "security": {"check_latest_version": False},
+    }
 
 
 def call(address: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A server whose address the environment names (``HEADWATER_KAFKA``, …) is used as it is: neither started nor stopped.
 
 ``up``, and what a crash after each step leaves:
- 1. prepare: every program is fetched or built into the cache, the slowest first (nothing half-built: see ``cache``);
+ 1. prepare: every program is fetched or built into the cache (which never holds a half-built one: see ``cache``);
  2. remember: the home's folder, secrets and ports are on disk, so that every later command finds the same stack;
  3. start: what is not running is started, detached (the next ``up`` finds it by its pid file);
  4. answer: each is asked until it answers (a server that is still starting goes on starting);
@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,7 +25,7 @@ import platformdirs
 from headwater.rules.errors import HeadwaterError, NotFound, Unavailable
 from headwater.stack import processes
 from headwater.stack.addresses import Addresses, from_environment, mask
-from headwater.stack.description import PROGRAMS, Ports, program
+from headwater.stack.description import Ports, program
 from headwater.stack.kafka import Kafka
 from headwater.stack.lakefs import LakeFS
 from headwater.stack.postgres import Postgres
@@ -35,6 +34,9 @@ from headwater.stack.s3 import S3
 from headwater.stack.secrets import Secrets
 from headwater.stack.server import Place, Server, wait_until_it_answers
 from headwater.stack.usage import Usage, usage
+
+# In the order in which they start; they stop in the reverse order.
+SERVERS: tuple[Server, ...] = (Kafka(), Postgres(), S3(), LakeFS())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +77,31 @@ class Stack:
             NotFound: a tool is missing that cannot be fetched.
             Unavailable: a server did not start. What did start keeps running.
         """
+        self.prepare(report)
         place = self._remembered()
-        own = self._own(self._addresses(place))
-        prepare(own, report)
-        self._start([server for server in own if server.name != "lakefs"], place, report)
-        self._start([server for server in own if server.name == "lakefs"], place, report)
-        return self.addresses()
+        addresses = self._addresses(place)
+        self._start([server for server in self._own() if server.name != "lakefs"], place, addresses, report)
+        self._start([server for server in self._own() if server.name == "lakefs"], place, addresses, report)
+        return addresses
+
+    def prepare(self, report: Report = silent) -> None:
+        """Fetches or builds the programs that ``up`` would start, at the same time, the slowest first.
+
+        Raises:
+            HeadwaterError: the first failure, after the other programs are done.
+        """
+        slowest_first = sorted(self._own(), key=lambda server: -program(server.name).build_seconds)
+        with ThreadPoolExecutor(len(SERVERS)) as pool:
+            for prepared in [pool.submit(server.prepare, report) for server in slowest_first]:
+                prepared.result()
 
     def down(self, report: Report = silent) -> list[str]:
         """Stops every server that this home started, in the order that lets each leave cleanly. Returns their names."""
-        stopped = []
-        for name in ("lakefs", "kafka", "s3", "postgres"):
-            if processes.alive(name, self.home):
-                with step(report, name, "stop", 2):
-                    processes.stop(name, self.home, polite=STOP_SIGNALS[name])
-                stopped.append(name)
-        return stopped
+        running = [server for server in reversed(SERVERS) if processes.alive(server.name, self.home)]
+        for server in running:
+            with step(report, server.name, "stop", 2):
+                processes.stop(server.name, self.home, polite=server.stop_signal)
+        return [server.name for server in running]
 
     def addresses(self) -> Addresses:
         """Where the servers are, whether or not they run now.
@@ -98,20 +109,19 @@ class Stack:
         Raises:
             NotFound: there has never been a stack at this home, and the environment does not name all four.
         """
-        if len(self._external) == len(PROGRAMS):
+        if not self._own():
             return Addresses(**self._external)
         return self._addresses(self._place())
 
     def running(self) -> bool:
         """Whether every server that is ours to start runs."""
-        return all(processes.alive(name, self.home) for name in PROGRAMS if name not in self._external)
+        return all(processes.alive(server.name, self.home) for server in self._own())
 
     def status(self) -> list[ServerStatus]:
         """Each server: whether it runs, where, since when, how much memory it takes, and whether it answers."""
         addresses = self.addresses()
-        servers = _servers(addresses)
-        with ThreadPoolExecutor(len(servers)) as pool:
-            return list(pool.map(lambda server: self._status(server, getattr(addresses, server.name)), servers))
+        with ThreadPoolExecutor(len(SERVERS)) as pool:
+            return list(pool.map(lambda server: self._status(server, getattr(addresses, server.name)), SERVERS))
 
     def _status(self, server: Server, address: str) -> ServerStatus:
         running = processes.alive(server.name, self.home)
@@ -132,10 +142,10 @@ class Stack:
             usage=usage(running) if running and not external else None,
         )
 
-    def _start(self, servers: Iterable[Server], place: Place, report: Report) -> None:
+    def _start(self, servers: Sequence[Server], place: Place, addresses: Addresses, report: Report) -> None:
         started = [server for server in servers if not processes.alive(server.name, self.home)]
         for server in started:
-            server.start(place)
+            server.start(place, addresses)
         for server in servers:
             address = server.address(place)
             action = "start" if server in started else "check"
@@ -143,12 +153,11 @@ class Stack:
                 wait_until_it_answers(server, place, address)
                 server.finish(place, address)
 
-    def _own(self, addresses: Addresses) -> list[Server]:
-        return [server for server in _servers(addresses) if server.name not in self._external]
+    def _own(self) -> list[Server]:
+        return [server for server in SERVERS if server.name not in self._external]
 
     def _addresses(self, place: Place) -> Addresses:
-        own = {server.name: server.address(place) for server in (Kafka(), Postgres(), S3(), LakeFS("", ""))}
-        return Addresses(**(own | self._external))
+        return Addresses(**({server.name: server.address(place) for server in SERVERS} | self._external))
 
     def _remembered(self) -> Place:
         """Step 2: the ports that were asked for, else the remembered ones, else the default ones, are on disk."""
@@ -170,37 +179,3 @@ class Stack:
                 "HEADWATER_LAKEFS.",
             ) from None
         return Place(self.home, ports, Secrets.of(self.home))
-
-
-STOP_SIGNALS = {server.name: server.stop_signal for server in (Kafka, Postgres, S3, LakeFS)}
-
-
-def prepare(servers: Iterable[Server], report: Report = silent) -> None:
-    """Fetches or builds the servers' programs, at the same time, the slowest first.
-
-    Raises:
-        HeadwaterError: the first failure, after the other programs are done.
-    """
-    slowest_first = sorted(servers, key=lambda server: -program(server.name).build_seconds)
-    with ThreadPoolExecutor(max(1, len(slowest_first))) as pool:
-        for result in [pool.submit(server.prepare, report) for server in slowest_first]:
-            result.result()
-
-
-def all_servers() -> list[Server]:
-    """The four, without a home: enough to prepare their programs ahead of time."""
-    return [Kafka(), Postgres(), S3(), LakeFS("", "")]
-
-
-def _servers(addresses: Addresses) -> list[Server]:
-    return [Kafka(), Postgres(), S3(), LakeFS(addresses.postgres, addresses.s3)]
-
-
-@contextmanager
-def temporary(home: Path, report: Report = silent, environment: Mapping[str, str] = os.environ) -> Iterator[Addresses]:
-    """A stack on free ports that ends, with every process it started, when the block ends."""
-    stack = Stack(home, Ports.free(), environment)
-    try:
-        yield stack.up(report)
-    finally:
-        stack.down()

@@ -20,6 +20,7 @@ from psycopg import sql
 
 from headwater.rules.errors import NotFound, Unavailable
 from headwater.stack import processes
+from headwater.stack.addresses import Addresses
 from headwater.stack.description import program
 from headwater.stack.progress import Report
 from headwater.stack.server import LOOPBACK, Place, require_free_ports
@@ -33,13 +34,10 @@ class Postgres:
     name = "postgres"
     stop_signal = signal.SIGINT  # "fast shutdown": SIGTERM would wait for every client to leave
 
-    def __init__(self) -> None:
-        self._program = program(self.name)
-
     def prepare(self, report: Report) -> None:  # noqa: ARG002
         binaries()
 
-    def start(self, place: Place) -> None:
+    def start(self, place: Place, addresses: Addresses) -> None:  # noqa: ARG002
         if processes.alive(self.name, place.home):
             return
         require_free_ports(self.name, place.ports.of(self.name))
@@ -51,7 +49,7 @@ class Postgres:
             let_pass(binaries())
             let_pass(data)
         listen = ["-h", LOOPBACK, "-p", str(place.ports.postgres)]
-        settings = [f"--{key}={value}" for key, value in self._program.settings.items()]
+        settings = [f"--{key}={value}" for key, value in program(self.name).settings.items()]
         argv = [str(binaries() / "postgres"), "-D", str(data), *listen, *settings]
         processes.start_detached(self.name, argv, _environment(), place.home, user=user)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from headwater.rules.errors import Unavailable
+from headwater.rules.errors import NotFound, Unavailable
 
 GRACE_SECONDS = 15.0  # a broker flushes and leaves within 2 s, a consumer group's member drains within 10 s
 _POLL_SECONDS = 0.02
@@ -96,12 +97,15 @@ def start_detached(
     ``env`` is the whole environment. Output goes to ``logs/NAME.log``. ``user`` is the uid (and gid) to run as.
 
     Raises:
-        Unavailable: the program could not be started.
+        NotFound: there is no such program.
+        Unavailable: it ended as soon as it started.
     """
     with member_lock(name, home):
         running = alive(name, home)
         if running is not None:
             return running
+        if shutil.which(argv[0]) is None:
+            raise NotFound(f"{name} cannot start: there is no program {argv[0]}.")
         pid = _spawn(argv, env, home, log_path(name, home), user)
         return _record(name, pid, argv, home)
 

