@@ -1,0 +1,156 @@
+"""Reads a topic for people: from a place, decoded where it decodes, shown with the reason where it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from headwater.connectors.kafka import offsets
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.offsets import Place
+from headwater.rules.errors import BadRecord, BadSettings
+from headwater.rules.identity import HASH_BYTES, display
+from headwater.schemas import codec
+from headwater.schemas.records import Record
+
+Headers = list[tuple[str, bytes | None]]
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin in each partition: at the ``beginning`` or ``end``, at an ``offset``, or at a ``time`` (ms)."""
+
+    kind: str
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One record as it lies in the topic. ``record`` is None where it does not decode; ``problem`` says why."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    record: Record | None
+    problem: str
+
+
+def start_at(text: str, now: datetime) -> Start:
+    """``beginning``, ``end``, an offset, a time (ISO 8601, local unless it says) or a time ago (``-30s -5m -2h -1d``).
+
+    Raises BadSettings for anything else.
+    """
+    if text in ("beginning", "end"):
+        return Start(text)
+    if text.isdigit():
+        return Start("offset", int(text))
+    if ago := re.fullmatch(r"-(\d+)([smhd])", text):
+        return _at(now - timedelta(**{_UNITS[ago[2]]: int(ago[1])}))
+    try:
+        return _at(datetime.fromisoformat(text))
+    except ValueError:
+        raise BadSettings(
+            f"{text!r} is no place in a topic.",
+            asked="A start was given with --from.",
+            advice="Use beginning, end, an offset, a time such as 2026-11-30T08:00, or a time ago such as -5m.",
+        ) from None
+
+
+def _at(moment: datetime) -> Start:
+    return Start("time", int(moment.astimezone(UTC).timestamp() * 1000))
+
+
+def key_text(key: bytes | None) -> str:
+    """A key for people: ``source/path`` of a file, hex of a hash, else its text."""
+    if key is None:
+        return "(no key)"
+    source, nul, path = key.partition(b"\x00")
+    if nul:
+        return f"{display(source)}/{display(path)}"
+    if len(key) == HASH_BYTES:
+        return key.hex()
+    return display(key)
+
+
+def browse(
+    kafka: Kafka,
+    topic: str,
+    start: Start,
+    *,
+    follow: bool = False,
+    wanted: Callable[[Seen], bool] | None = None,
+    limit: int | None = None,
+) -> Iterator[Seen]:
+    """The committed records of a topic (the catalogue's name), each partition in order.
+
+    Ends after ``limit`` records, and unless ``follow`` where the topic ended when this was called. Commits nothing.
+    """
+    places = offsets.partitions(kafka, topic)
+    open_places = dict(_from(kafka, places, start))
+    ends = offsets.ends(kafka, places)
+    if not follow:
+        open_places = {place: at for place, at in open_places.items() if at < ends[place]}
+    # At the end of a partition the broker answers after this wait, not after its usual half second.
+    consumer = kafka.consumer("inspect", enable_partition_eof=True, fetch_wait_max_ms=50)
+    try:
+        consumer.assign([TopicPartition(*place, at) for place, at in open_places.items()])
+        while open_places and (limit is None or limit > 0):
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            place, error = (message.topic() or "", message.partition() or 0), message.error()
+            at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+            if error is not None and not at_end:
+                raise KafkaException(error)
+            if place not in open_places:
+                continue
+            if not at_end:
+                seen = _seen(topic, message)
+                if wanted is None or wanted(seen):
+                    yield seen
+                    limit = None if limit is None else limit - 1
+            if not follow and (at_end or (message.offset() or 0) + 1 >= ends[place]):
+                del open_places[place]
+    except KafkaException as error:
+        raise kafka.mapped(error, asked=f"Topic {topic} was being read.") from error
+    finally:
+        consumer.close()
+
+
+def _from(kafka: Kafka, places: list[Place], start: Start) -> dict[Place, int]:
+    if start.kind == "end":
+        return offsets.ends(kafka, places)
+    if start.kind == "time":
+        return offsets.at_time(kafka, places, start.value)
+    first = offsets.beginnings(kafka, places)
+    return {place: max(start.value, at) for place, at in first.items()}
+
+
+def _seen(topic: str, message: Message) -> Seen:
+    record, problem = None, ""
+    value = message.value()
+    try:
+        record = codec.decode(value)
+    except BadRecord as error:
+        problem = "no value (a tombstone)" if value is None else error.happened
+    return Seen(
+        topic=topic,
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        timestamp_ms=message.timestamp()[1],
+        key=message.key(),
+        value=value,
+        headers=tuple(cast(Headers, message.headers() or [])),
+        record=record,
+        problem=problem,
+    )

@@ -1,0 +1,133 @@
+"""The records that groups gave up: listed, looked into, and sent back to where they came from, each once.
+
+A dead letter is a record of dead.letters whose key names its origin: topic/partition/offset. A redriven letter is
+followed, in the same partition, by a tombstone of that key (no value). So a letter is *open* until a tombstone with
+its key comes after it; the log alone says what was redriven, for as long as it holds the letter.
+
+Redriving, and what a crash after each step leaves:
+
+1. fence   take the one transactional id of redriving: whoever redrives at this moment is cut off, and what it left
+           unfinished is aborted. After it: nothing changed.
+2. read    read dead.letters to its end, so that every finished redrive is seen. After it: nothing changed.
+3. send    in one transaction, each chosen open letter's key, value and headers go to its origin's partition, with
+           the header ``headwater-redrives`` one higher, and its tombstone to dead.letters. After it: readers see
+           neither; the next redrive, or Kafka after 10 s, aborts both.
+4. commit  end the transaction. After it: readers see both.
+
+Should a record still come back twice, its clock and its hash make the second one harmless, as for any record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from confluent_kafka import KafkaException, Producer
+
+from headwater.connectors.kafka.browse import Start, browse
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.headers import REDRIVES
+from headwater.rules.errors import NotFound
+from headwater.schemas.records import DeadLetter
+from headwater.schemas.topics import DEAD_LETTERS
+
+_SECONDS = 30.0
+_LETTERS_A_TRANSACTION = 500
+"""Few enough to send within the transaction's time of 10 s, whatever they hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter and where it lies in dead.letters."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    record: DeadLetter
+    open: bool
+
+    @property
+    def id(self) -> str:
+        """Its origin, topic/partition/offset: what people name it by."""
+        return self.record.key().decode()
+
+
+def letters(kafka: Kafka) -> list[Letter]:
+    """All dead letters that the log still holds, oldest first; of two about one record and group, the newer one."""
+    found: dict[bytes, dict[str, Letter]] = {}
+    for seen in browse(kafka, DEAD_LETTERS.name, Start("beginning")):
+        if isinstance(seen.record, DeadLetter):
+            letter = Letter(seen.partition, seen.offset, seen.timestamp_ms, seen.record, open=True)
+            found.setdefault(seen.record.key(), {})[seen.record.group] = letter
+        elif seen.value is None and seen.key in found:
+            found[seen.key] = {group: replace(letter, open=False) for group, letter in found[seen.key].items()}
+    return sorted((letter for of_key in found.values() for letter in of_key.values()), key=lambda at: at.timestamp_ms)
+
+
+def letter(kafka: Kafka, wanted: str) -> Letter:
+    """The letter of that id. Raises NotFound."""
+    for found in reversed(letters(kafka)):
+        if found.id == wanted:
+            return found
+    raise NotFound(
+        f"there is no dead letter {wanted}.",
+        asked=f"Dead letter {wanted} was to be shown.",
+        advice="`headwater dead list` names those that there are, as topic/partition/offset.",
+    )
+
+
+class Redrive:
+    """One run of the protocol above. Use it once."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._producer: Producer = kafka.transactional_producer("dead-letters.redrive")
+
+    def run(self, wanted: Callable[[Letter], bool]) -> list[Letter]:
+        """Redrives the open letters that are ``wanted``; returns them.
+
+        Raises Fenced when another redrive began meanwhile; what was committed before stays redriven.
+        """
+        try:
+            self.fence()
+            chosen = self.read(wanted)
+            for first in range(0, len(chosen), _LETTERS_A_TRANSACTION):
+                self.send(chosen[first : first + _LETTERS_A_TRANSACTION])
+                self.commit()
+        except KafkaException as error:
+            raise self._kafka.mapped(error, asked="Dead letters were to be redriven.") from error
+        return chosen
+
+    def fence(self) -> None:
+        self._producer.init_transactions(_SECONDS)
+
+    def read(self, wanted: Callable[[Letter], bool]) -> list[Letter]:
+        chosen = [letter for letter in letters(self._kafka) if letter.open and wanted(letter)]
+        # Where two groups gave up one record, it goes back once: both read it there.
+        return list({letter.record.key(): letter for letter in chosen}.values())
+
+    def send(self, chosen: Iterable[Letter]) -> None:
+        self._producer.begin_transaction()
+        dead = self._kafka.physical(DEAD_LETTERS)
+        for letter in chosen:
+            origin = letter.record
+            self._producer.produce(
+                self._kafka.physical(origin.topic),
+                key=origin.original_key,
+                value=origin.value,
+                headers=_headers(origin),
+                partition=origin.partition,
+            )
+            self._producer.produce(dead, key=origin.key(), value=None, partition=letter.partition)
+            self._producer.poll(0)
+        self._producer.flush(_SECONDS)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(_SECONDS)
+
+
+def _headers(origin: DeadLetter) -> list[tuple[str, str | bytes | None]]:
+    kept: list[tuple[str, str | bytes | None]] = [
+        (header.name, header.value) for header in origin.headers if header.name != REDRIVES
+    ]
+    return [*kept, (REDRIVES, str(origin.redrives + 1).encode())]

@@ -1,0 +1,67 @@
+"""Offsets of partitions: where they begin, where they end for a reader of committed records, what stood at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported, though not by name
+
+from headwater.connectors.kafka.client import Kafka
+from headwater.rules.errors import NotFound
+
+_SECONDS = 15.0
+_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+Place = tuple[str, int]
+"""A topic, as the cluster names it, and one of its partitions."""
+
+
+def partitions(kafka: Kafka, topic: str) -> list[Place]:
+    """The partitions of a topic (the catalogue's name). Raises NotFound, with the topics that there are."""
+    try:
+        topics = kafka.admin().list_topics(timeout=_SECONDS).topics
+    except KafkaException as error:
+        raise kafka.mapped(error, asked=f"Topic {topic} was to be read.") from error
+    name = kafka.physical(topic)
+    if name not in topics:
+        prefix = kafka.config.prefix
+        ours = sorted(found.removeprefix(prefix) for found in topics if found.startswith(prefix) and found[0] != "_")
+        raise NotFound(
+            f"Kafka at {kafka.config.bootstrap_servers} has no topic {topic}.",
+            asked=f"Topic {topic} was to be read.",
+            advice=f"There are: {', '.join(ours)}." if ours else "Run `headwater topics apply`.",
+        )
+    return [(name, partition) for partition in sorted(topics[name].partitions)]
+
+
+def beginnings(kafka: Kafka, places: Iterable[Place]) -> dict[Place, int]:
+    """The first offset that each partition still holds."""
+    return _listed(kafka, dict.fromkeys(places, _EARLIEST))
+
+
+def ends(kafka: Kafka, places: Iterable[Place]) -> dict[Place, int]:
+    """The offset after the last one that a read_committed reader may see: the first open transaction ends it."""
+    return _listed(kafka, dict.fromkeys(places, _LATEST))
+
+
+def at_time(kafka: Kafka, places: Iterable[Place], timestamp_ms: int) -> dict[Place, int]:
+    """The first offset whose record is not older than the time; the end where all are older."""
+    places = list(places)
+    found = _listed(kafka, dict.fromkeys(places, OffsetSpec.for_timestamp(timestamp_ms)))
+    last = ends(kafka, places)
+    return {place: last[place] if offset < 0 else offset for place, offset in found.items()}
+
+
+def _listed(kafka: Kafka, wanted: dict[Place, OffsetSpec]) -> dict[Place, int]:
+    if not wanted:
+        return {}
+    try:
+        futures = kafka.admin().list_offsets(
+            {TopicPartition(*place): spec for place, spec in wanted.items()},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=_SECONDS,
+        )
+        return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
+    except KafkaException as error:
+        raise kafka.mapped(error, asked="Offsets were to be listed.") from error

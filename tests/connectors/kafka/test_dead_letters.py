@@ -1,0 +1,153 @@
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+from headwater.connectors.kafka import Kafka, KafkaConfig, topics
+from headwater.connectors.kafka.browse import Start, browse
+from headwater.connectors.kafka.dead_letters import Redrive, letter, letters
+from headwater.rules.errors import Fenced, NotFound
+from headwater.schemas import codec
+from headwater.schemas.records import DeadLetter, Header
+from headwater.schemas.topics import DEAD_LETTERS, SYNC_OBJECTS
+
+
+@pytest.fixture
+def kafka(stack, kafka_prefix) -> Kafka:
+    kafka = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix))
+    topics.apply(kafka, [SYNC_OBJECTS, DEAD_LETTERS])
+    return kafka
+
+
+def dead(offset: int, **fields) -> DeadLetter:
+    given = {
+        "topic": SYNC_OBJECTS.name,
+        "partition": 4,
+        "offset": offset,
+        "group": "verify-objects",
+        "original_key": b"key",
+        "value": f"value {offset}".encode(),
+        "headers": (Header(name="traceparent", value=b"00-1"), Header(name="empty", value=None)),
+        "error": "BadRecord",
+        "message": "it does not decode",
+        "stack": "Traceback …",
+    }
+    return DeadLetter(**{**given, **fields})
+
+
+def bury(kafka: Kafka, *buried: DeadLetter) -> None:
+    producer = kafka.producer()
+    for record in buried:
+        producer.produce(kafka.physical(DEAD_LETTERS), key=record.key(), value=codec.encode(record))
+    producer.flush(10)
+
+
+def returned(kafka: Kafka) -> list:
+    return list(browse(kafka, SYNC_OBJECTS.name, Start("beginning")))
+
+
+def all_letters(_) -> bool:
+    return True
+
+
+def test_letters_are_listed_and_found_by_their_origin(kafka):
+    bury(kafka, dead(1), dead(2))
+
+    assert {one.id for one in letters(kafka)} == {"sync.objects/4/1", "sync.objects/4/2"}
+    assert letter(kafka, "sync.objects/4/2").record == dead(2)
+    with pytest.raises(NotFound, match=r"no dead letter sync\.objects/4/3"):
+        letter(kafka, "sync.objects/4/3")
+
+
+def test_a_redriven_record_is_back_where_it_was_as_it_was_with_one_redrive_more(kafka):
+    bury(kafka, dead(7, headers=(*dead(7).headers, Header(name="headwater-redrives", value=b"2")), redrives=2))
+
+    redriven = Redrive(kafka).run(all_letters)
+
+    assert [one.id for one in redriven] == ["sync.objects/4/7"]
+    (record,) = returned(kafka)
+    assert (record.partition, record.key, record.value) == (4, b"key", b"value 7")
+    assert record.headers == (("traceparent", b"00-1"), ("empty", None), ("headwater-redrives", b"3"))
+
+
+def test_a_record_without_key_and_value_is_redriven_too(kafka):
+    bury(kafka, dead(1, original_key=None, value=None))
+
+    Redrive(kafka).run(all_letters)
+
+    (record,) = returned(kafka)
+    assert (record.key, record.value) == (None, None)
+
+
+def test_a_letter_is_redriven_once(kafka):
+    bury(kafka, dead(1), dead(2), dead(3))
+
+    first = Redrive(kafka).run(lambda one: one.record.offset < 3)
+    second = Redrive(kafka).run(all_letters)
+    third = Redrive(kafka).run(all_letters)
+
+    assert sorted(one.record.offset for one in first) == [1, 2]
+    assert [one.record.offset for one in second] == [3]
+    assert third == []
+    assert sorted(one.value for one in returned(kafka)) == [b"value 1", b"value 2", b"value 3"]
+    assert {one.record.offset: one.open for one in letters(kafka)} == {1: False, 2: False, 3: False}
+
+
+def test_a_record_that_two_groups_gave_up_goes_back_once(kafka):
+    bury(kafka, dead(1), dead(1, group="another"))
+
+    Redrive(kafka).run(all_letters)
+
+    assert len(returned(kafka)) == 1
+    assert [one.open for one in letters(kafka)] == [False, False]
+
+
+def test_a_letter_that_comes_after_the_redrive_is_open_again(kafka):
+    bury(kafka, dead(1))
+    Redrive(kafka).run(all_letters)
+    bury(kafka, dead(1, group="another"))
+
+    assert [one.record.group for one in letters(kafka) if one.open] == ["another"]
+
+
+def test_a_second_redrive_cuts_the_first_one_off(kafka):
+    bury(kafka, dead(1))
+    first, second = Redrive(kafka), Redrive(kafka)
+    first.fence()
+    chosen = first.read(all_letters)
+
+    second.run(all_letters)
+
+    first.read = lambda _: chosen  # what it had read before it was cut off
+    first.fence = lambda: None
+    with pytest.raises(Fenced):
+        first.run(all_letters)
+    assert len(returned(kafka)) == 1
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("step", ["fence", "read", "send", "commit"])
+def test_a_redrive_that_is_killed_after_a_step_returns_each_record_once(kafka, step):
+    bury(kafka, dead(1), dead(2))
+    child = multiprocessing.get_context("spawn").Process(target=die_after, args=(kafka.config, step))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+
+    redriven = Redrive(kafka).run(all_letters)
+
+    assert len(redriven) == (0 if step == "commit" else 2)
+    assert sorted(one.value for one in returned(kafka)) == [b"value 1", b"value 2"]
+
+
+def die_after(config: KafkaConfig, step: str) -> None:
+    redrive = Redrive(Kafka(config))
+    real = getattr(redrive, step)
+
+    def deadly(*arguments):
+        real(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(redrive, step, deadly)
+    redrive.run(all_letters)
