@@ -13,6 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -60,7 +61,7 @@ def stack() -> Iterator[Addresses]:
         yield Stack(Path(shared)).addresses()
         return
     home = Path(tempfile.mkdtemp(prefix="headwater-test-"))
-    own = Stack(home, Ports.free())
+    own = Stack(home, asdict(Ports.free()))
     try:
         addresses = own.up()
         _warm(addresses.kafka)

@@ -38,6 +38,7 @@ from headwater.producers.filesystem.config import AgentConfig
 from headwater.rules.errors import BadSettings
 from headwater.settings.build import build, refuse_unknown
 from headwater.settings.layers import Given, Layer, find_file, from_environment, from_file, from_flags, merged
+from headwater.settings.stack import StackConfig
 
 __all__ = ["Settings", "load"]
 
@@ -68,6 +69,7 @@ class Settings:
     s3: S3Config | None = None
     lakefs: LakeFSConfig | None = None
     http: HttpConfig = field(default_factory=HttpConfig)
+    stack: StackConfig = field(default_factory=StackConfig)
     sources: Mapping[str, AgentConfig] = field(default_factory=dict)
 
     def needed_kafka(self) -> KafkaConfig:

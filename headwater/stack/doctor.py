@@ -114,7 +114,7 @@ def check_cap_lease(effective: int, *, root: bool) -> Check:
 def check_port(setting: str, port: int, holder: Holder) -> Check:
     name = f"port {port}"
     if holder == "other":
-        fix = f"Stop the program that holds it, or set stack.ports.{setting} to a free port."
+        fix = f"Stop the program that holds it, or set stack.{setting}_port to a free port."
         return Check(name, "fail", "taken by another program", fix)
     return Check(name, "ok", "free" if holder == "free" else f"ours ({setting})")
 

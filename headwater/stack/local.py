@@ -17,12 +17,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import platformdirs
-
-from headwater.rules.errors import HeadwaterError, NotFound, Unavailable
+from headwater.rules.errors import BadSettings, HeadwaterError, NotFound, Unavailable
 from headwater.stack import processes
 from headwater.stack.addresses import Addresses, from_environment, mask
 from headwater.stack.description import Ports, program
@@ -52,28 +50,38 @@ class ServerStatus:
     usage: Usage | None
 
 
-def default_home() -> Path:
-    """Where the stack of this user keeps its state."""
-    return platformdirs.user_data_path("headwater") / "stack"
+def stack_home(state_folder: Path) -> Path:
+    """Where the local stack of a state folder keeps its own state."""
+    return state_folder / "stack"
+
+
+def local_addresses(state_folder: Path) -> dict[str, str]:
+    """The addresses of the local stack that was started in this state folder, as variables; empty if none ever was."""
+    try:
+        return Stack(stack_home(state_folder), environment={}).addresses().environment()
+    except NotFound:
+        return {}
 
 
 class Stack:
     """The stack whose state is below ``home``.
 
-    ``ports`` matter on the first ``up`` and are remembered; later calls may leave them out. ``environment`` is where
-    the ``HEADWATER_*`` addresses are looked for.
+    ``ports`` are the ones that the settings name (``StackConfig.ports``); ``up`` remembers them, so later calls may
+    leave them out. ``environment`` is where the ``HEADWATER_*`` addresses are looked for.
     """
 
-    def __init__(self, home: Path, ports: Ports | None = None, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, home: Path, ports: Mapping[str, int] | None = None, environment: Mapping[str, str] = os.environ
+    ) -> None:
         self.home = home.expanduser().resolve()
-        self._ports = ports
+        self._ports = dict(ports or {})
         self._external = from_environment(environment)
 
     def up(self, report: Report = silent) -> Addresses:
         """Starts what is not running and waits until all answer. Safe to repeat; on a running stack it changes nothing.
 
         Raises:
-            BadSettings: a port is taken by another program.
+            BadSettings: a port is taken by another program, or is to change while its server runs.
             NotFound: a tool is missing that cannot be fetched.
             Unavailable: a server did not start. What did start keeps running.
         """
@@ -163,11 +171,23 @@ class Stack:
         """Step 2: the ports that were asked for, else the remembered ones, else the default ones, are on disk."""
         self.home.mkdir(parents=True, exist_ok=True)
         path = self.home / "ports.json"
-        ports = self._ports or (self._place().ports if path.exists() else Ports.default())
+        before = self._place().ports if path.exists() else Ports.default()
+        ports = replace(before, **self._ports)
+        self._refuse_to_move_running(before, ports)
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps(asdict(ports)), encoding="utf-8")
         draft.replace(path)
         return Place(self.home, ports, Secrets.of(self.home))
+
+    def _refuse_to_move_running(self, before: Ports, after: Ports) -> None:
+        for server in SERVERS:
+            now, then = before.of(server.name), after.of(server.name)
+            if now != then and processes.alive(server.name, self.home):
+                raise BadSettings(
+                    f"{server.name} runs on {now}, and the settings say {then}.",
+                    kept="It keeps running where it is.",
+                    advice="Run `headwater down` first.",
+                )
 
     def _place(self) -> Place:
         try:

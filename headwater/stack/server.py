@@ -59,9 +59,9 @@ def require_free_ports(name: str, ports: dict[str, int]) -> None:
             raise BadSettings(
                 f"{name} cannot listen on port {port}: another program does.",
                 kept="What runs already keeps running.",
-                advice=f"Set stack.ports.{setting} to a free port, or stop the program that holds {port}.",
+                advice=f"Set stack.{setting}_port to a free port, or stop the program that holds {port}.",
                 port=port,
-                setting=f"stack.ports.{setting}",
+                setting=f"stack.{setting}_port",
             )
 
 

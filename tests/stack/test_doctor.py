@@ -66,5 +66,5 @@ def test_a_port_that_somebody_holds_is_found_with_the_setting_that_moves_it(tmp_
         found = {check.name: check for check in doctor.examine(tmp_path, ports)}
 
     assert found[f"port {ports.s3}"].level == "fail"
-    assert "stack.ports.s3" in found[f"port {ports.s3}"].fix
+    assert "stack.s3_port" in found[f"port {ports.s3}"].fix
     assert found[f"port {ports.lakefs}"].level == "ok"

@@ -9,7 +9,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -20,7 +20,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headwater.rules.errors import BadSettings, NotFound
-from headwater.stack import Addresses, Ports, Stack, processes
+from headwater.settings import load
+from headwater.stack import Addresses, Ports, Stack, local_addresses, processes
 from headwater.stack.lakefs import call
 from headwater.stack.s3 import client
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.stack
 def own() -> Iterator[Stack]:
     """A running stack that these tests may kill."""
     home = Path(tempfile.mkdtemp(prefix="headwater-own-"))
-    stack = Stack(home, Ports.free(), environment={})
+    stack = Stack(home, asdict(Ports.free()), environment={})
     try:
         stack.up()
         yield stack
@@ -124,7 +125,7 @@ def test_a_broker_killed_outright_comes_back_with_up_and_keeps_its_records(
 
 def test_servers_that_the_environment_names_are_used_and_not_started(own: Stack, tmp_path: Path) -> None:
     given = own.addresses()
-    stack = Stack(tmp_path / "home", Ports.free(), environment=given.environment())
+    stack = Stack(tmp_path / "home", asdict(Ports.free()), environment=given.environment())
 
     assert stack.up() == given
     assert {status.state for status in stack.status()} == {"external"}
@@ -140,10 +141,29 @@ def test_a_port_that_another_program_holds_is_named_with_its_setting(tmp_path: P
         stranger.bind(("127.0.0.1", 0))
         stranger.listen()
         taken = stranger.getsockname()[1]
-        stack = Stack(tmp_path / "home", replace(Ports.free(), s3=taken), environment=others)
-        with pytest.raises(BadSettings, match=rf"port {taken}.*stack\.ports\.s3"):
+        stack = Stack(tmp_path / "home", asdict(Ports.free()) | {"s3": taken}, environment=others)
+        with pytest.raises(BadSettings, match=rf"port {taken}.*stack\.s3_port"):
             stack.up()
     assert processes_of(tmp_path) == []
+
+
+def test_a_running_server_is_not_moved_to_another_port(own: Stack) -> None:
+    before = own.addresses()
+    with pytest.raises(BadSettings, match="headwater down"):
+        Stack(own.home, {"s3": Ports.free().s3}, environment={}).up()
+    assert own.addresses() == before
+    assert own.running()
+
+
+def test_a_process_finds_the_stack_of_its_state_folder(own: Stack, tmp_path: Path) -> None:
+    (tmp_path / "stack").symlink_to(own.home)
+    assert local_addresses(tmp_path) == own.addresses().environment()
+    assert local_addresses(tmp_path / "elsewhere") == {}
+
+
+def test_the_settings_move_a_port(tmp_path: Path) -> None:
+    settings = load(environment={"HEADWATER_STACK__S3_PORT": "1717"}, folder=tmp_path)
+    assert settings.stack.ports() == {"s3": 1717}
 
 
 def test_a_home_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_a_program_that_does_not_exist_is_named(home: Path) -> None:
 
 
 def test_the_environment_is_exactly_the_one_given(home: Path, eventually: Callable[..., object]) -> None:
-    processes.start_detached("member", ["/usr/bin/env"], {"ONLY": "this"}, home)
+    environment = {"ONLY": "this", "PATH": os.defpath}
+    processes.start_detached("member", ["/bin/sh", "-c", "env; exec sleep 600"], environment, home)
     eventually(lambda: "ONLY=this" in log_text("member", home))
     assert "HOME=" not in log_text("member", home)
