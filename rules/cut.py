@@ -76,16 +76,6 @@ class Reason(StrEnum):
     rename = "waiting for the other half of a rename"
 
 
-def reason(newest: State) -> Reason:
-    """Why the newest state of a path was not taken."""
-    return Reason.rename if newest.verified else Reason.verification
-
-
-def below(clock: Clock, complete_to: Clock | None) -> bool:
-    """Does the cut promise this state? ``complete_to`` None: nothing of the source is complete yet."""
-    return complete_to is not None and clock <= complete_to
-
-
 def needs_base(files_in_base: int, rows_since: int) -> bool:
     """Should this version have a full manifest? Yes when the deltas since the last one exceed half of it.
 

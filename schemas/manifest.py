@@ -123,12 +123,13 @@ def decode(data: bytes) -> Iterator[ManifestRow]:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=_ROW_COLUMNS):
             columns = [batch.column(name).to_pylist() for name in _ROW_COLUMNS]
             for values in zip(*columns, strict=True):
-                yield _row(dict(zip(_ROW_COLUMNS, values, strict=True)))
+                yield row_of(dict(zip(_ROW_COLUMNS, values, strict=True)))
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise Corrupt(f"the bytes are not a manifest of a dataset version: {error}") from error
 
 
-def _row(values: dict[str, Any]) -> ManifestRow:
+def row_of(values: dict[str, Any]) -> ManifestRow:
+    """A row from its plain values by name, as Parquet and the catalog give them."""
     values["change"] = Change(values["change"])
     values["file_type"] = FileType(values["file_type"])
     values["guarantee"] = Guarantee(values["guarantee"])
