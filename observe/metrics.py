@@ -31,3 +31,78 @@ def _histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]
 
 SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Buckets for durations from a millisecond to five minutes."""
+
+
+# Consumer groups
+
+GROUP_RECORDS = _counter("group_records", "Records whose outputs and offsets are committed; its rate is the speed.", "group")
+GROUP_BATCH_SECONDS = _histogram(
+    "group_batch_seconds",
+    "From the start of a batch's step to its commit. Far above the step's own time: Kafka is slow.",
+    "group",
+    buckets=SECONDS,
+)
+GROUP_RECORD_SECONDS = _histogram(
+    "group_record_seconds",
+    "Mean time of a record in its batch's step, observed once a batch. Times the rate, it says how busy the step is.",
+    "group",
+    buckets=(0.00001, 0.0001, *SECONDS),
+)
+GROUP_LAG_RECORDS = _gauge(
+    "group_lag_records", "Records that wait behind this member's position.", "group", "topic", "partition"
+)
+GROUP_LAG_SECONDS = _gauge(
+    "group_lag_seconds", "Age of the last processed record while others wait, else 0.", "group", "topic", "partition"
+)
+GROUP_OLDEST_EVENT_TIME = _gauge(
+    "group_oldest_unprocessed_event_time_seconds",
+    "Unix time up to which everything this member holds is processed; now, if nothing waits.",
+    "group",
+)
+GROUP_RETRIES = _counter("group_retries", "Waits before a batch or a record was tried again. Rising: see the state.", "group")
+GROUP_DEAD_LETTERS = _counter(
+    "group_dead_letters", "Records given up and kept in dead.letters: headwater dead list shows them.", "group"
+)
+GROUP_REBALANCES = _counter(
+    "group_rebalances", "Times partitions were given or taken. Rising without restarts: members die or hang.", "group"
+)
+GROUP_PAUSED_SECONDS = _counter("group_paused_seconds", "Time with partitions paused behind a long step.", "group")
+GROUP_STATE = _gauge(
+    "group_state",
+    "1 for the phase the member is in: starting, running, paused, degraded (the log says why), draining, stopped.",
+    "group",
+    "phase",
+)
+
+# Upload
+
+UPLOAD_OBJECTS = _counter(
+    "upload_objects",
+    "Whole objects or parts by outcome: sent, found (S3 had it already), torn (the file changed after its event).",
+    "lane",
+    "outcome",
+)
+UPLOAD_BYTES = _counter("upload_bytes", "Bytes sent to S3 and accepted; its rate is the uplink in use.", "lane")
+UPLOAD_SKIPPED_OBJECTS = _counter(
+    "upload_skipped_objects", "Changes whose content the catalog had already: renames, copies, reverts.", "lane"
+)
+UPLOAD_SKIPPED_BYTES = _counter(
+    "upload_skipped_bytes", "Bytes that were not sent because the catalog had them.", "lane"
+)
+UPLOAD_STALE = _counter(
+    "upload_stale_records", "Records of an owner of the source before the present one, dropped.", "lane"
+)
+UPLOAD_SECONDS = _histogram(
+    "upload_seconds",
+    "Time to read, check and send one object or part. Above a second for small files: the uplink or S3 is slow.",
+    "lane",
+    buckets=SECONDS,
+)
+
+# Verify
+
+VERIFY_OBJECTS = _counter(
+    "verify_objects", "Objects judged, by verdict. Any condemned is an alarm: stored bytes differ.", "lane", "verdict"
+)
+VERIFY_BYTES = _counter("verify_bytes", "Bytes read back from S3 and hashed.", "lane")
+VERIFY_SECONDS = _histogram("verify_seconds", "Time to read back and judge one object.", "lane", buckets=SECONDS)

@@ -44,6 +44,7 @@ CREATE TABLE paths (
     path             bytea NOT NULL,
     epoch            bigint NOT NULL,
     seq              bigint NOT NULL,
+    content_bytes    bigint,                 -- of the newest state; null: deleted. Keeps counters files and bytes
     committed_epoch  bigint NOT NULL DEFAULT 0,
     committed_seq    bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (source, path)
@@ -164,6 +165,8 @@ CREATE TABLE version_changes (
     guarantee     text NOT NULL,
     PRIMARY KEY (dataset, version, source, path)
 );
+-- What the newest version that names a path says of it: the state that the next version changes.
+CREATE INDEX version_changes_path ON version_changes (dataset, source, path, version DESC);
 
 CREATE TABLE commit_requests (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,0 +1,8 @@
+"""Upload: from changes of files to stored objects. Two lanes, each a consumer group of its site."""
+
+from __future__ import annotations
+
+from headwater.streams.upload.config import UploadConfig
+from headwater.streams.upload.files_lane import FilesLane
+
+__all__ = ["FilesLane", "UploadConfig"]

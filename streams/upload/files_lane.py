@@ -1,0 +1,325 @@
+"""The lane of changes: every change of a site's files is recorded, and content up to 64 MiB is sent whole.
+
+Reads ``fs.changes.<site>``. Writes ``sync.objects`` and ``sync.requests``. Effect: file_versions, paths, exceptions,
+checkpoints, and one stored object per content. Safe to repeat: rows are written under the clock of their record,
+objects under the hash of their bytes, and outputs follow from the record and the state that is found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headwater.connectors.catalog import counters, files, objects
+from headwater.connectors.catalog.client import Catalog, Transaction
+from headwater.connectors.catalog.files import PathException, SourceRow
+from headwater.connectors.catalog.objects import Claim, Owner, Wanted
+from headwater.connectors.s3 import ObjectStore, PutOutcome
+from headwater.observe import logs, metrics
+from headwater.rules.errors import BadRecord, HeadwaterError, Torn
+from headwater.schemas.records import ChangeKind, FileChange, ObjectStored
+from headwater.schemas.topics import SYNC_OBJECTS, SYNC_REQUESTS, Topic, fs_changes
+from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
+from headwater.streams.upload.config import UploadConfig
+from headwater.streams.upload.outputs import requests_for
+from headwater.streams.upload.ownership import Ownership
+from headwater.streams.upload.reading import Roots, check_path, read_exactly, torn
+from headwater.streams.upload.transfers import Transfers
+
+log = logs.logger()
+LANE = "files"
+
+_STATES = {ChangeKind.created, ChangeKind.modified, ChangeKind.renamed, ChangeKind.deleted, ChangeKind.metadata}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One record of the batch and the partition that it came from."""
+
+    partition: int
+    record: FileChange
+
+    @property
+    def whole(self) -> bytes | None:
+        """The content that this lane sends for it, if any."""
+        return self.record.hash if self.record.parts == 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What step 1 found to do: what to send, and where the content of each hash may be read."""
+
+    claims: tuple[Claim, ...]
+    places: Mapping[bytes, Sequence[FileChange]]
+    sources: Mapping[str, SourceRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of one claim. ``torn`` says why its bytes cannot be had; None: S3 has them."""
+
+    claim: Claim
+    torn: str | None = None
+
+
+class FilesLane:
+    """Consumer group ``upload-files.<site>``. One batch:
+
+    0. own:     when the assignment changed, a new epoch for each partition of the batch. A crash leaves a higher
+                epoch, which fences nobody but us.
+    1. record:  one catalog transaction: versions, heads, exceptions, checkpoints, counters, and a claim on each content
+                that is to be sent. A crash leaves claims in state uploading; whoever reads the records again takes
+                them over.
+    2. send:    read, check and PUT each claimed content. A crash leaves objects that the catalog does not know as
+                stored; whoever takes the claim over finds them with HEAD and sends nothing again.
+    3. settle:  one catalog transaction: sent claims are stored, torn ones gone, as the holder of the claims. A crash
+                leaves the truth without its outputs; they follow from it when the records are read again.
+    4. outputs: read the state of every content of the batch: stored emits ObjectStored; no generation left asks the
+                agent again for every path that waits for it.
+    """
+
+    def __init__(self, config: UploadConfig, catalog: Catalog, store: ObjectStore) -> None:
+        self._config = config
+        self._catalog = catalog
+        self._store = store
+        self._topic = fs_changes(config.site)
+        self._ownership = Ownership(catalog, self._topic)
+        self._transfers = Transfers("upload", at_once=config.transfers, bytes_at_once=config.bytes_in_flight)
+
+    @property
+    def name(self) -> str:
+        return f"upload-files.{self._config.site}"
+
+    @property
+    def reads(self) -> tuple[Topic, ...]:
+        return (self._topic,)
+
+    @property
+    def writes(self) -> tuple[Topic, ...]:
+        return (SYNC_OBJECTS, SYNC_REQUESTS)
+
+    @property
+    def limits(self) -> BatchLimits:
+        return BatchLimits(records=self._config.files_batch_records)
+
+    def process(self, batch: Batch) -> Sequence[Output]:
+        if not batch.is_current():
+            return ()
+        self.own(batch)
+        changes = [_checked(one) for one in batch.inputs]
+        work = self.record(changes)
+        sent, failure = self.send(batch, work)
+        self.settle(sent)
+        if failure is not None:
+            raise failure
+        return self.outputs(changes)
+
+    def own(self, batch: Batch) -> None:
+        """Step 0."""
+        self._ownership.take(batch)
+
+    def record(self, changes: Sequence[Change]) -> Work:
+        """Step 1. Raises BadRecord for an unknown source, Fenced."""
+        with self._catalog.transaction() as transaction:
+            owners = self._ownership.hold(transaction, {change.partition for change in changes})
+            sources = files.sources(transaction, {change.record.source for change in changes})
+            present = [change for change in changes if _of_present_owner(change.record, sources)]
+            states = [
+                state for change in present if change.record.kind in _STATES for state in files.states_of(change.record)
+            ]
+            added = files.add_states(transaction, states)
+            tally = files.move_heads(transaction, states)
+            files.clear_dead_letters(transaction, states)
+            files.note_exceptions(transaction, [one for change in present for one in _exceptions(change.record)])
+            claims, claimed = self._claims(transaction, owners, changes, present)
+            files.apply_checkpoints(transaction, [one for change in present for one in _checkpoints(change)])
+            counters.add(transaction, counters.total(tally, claimed))
+            files.count_uncommitted(transaction, added)
+        places: dict[bytes, list[FileChange]] = defaultdict(list)
+        for change in changes:
+            if change.whole is not None:
+                places[change.whole].append(change.record)
+        return Work(tuple(claims), places, sources)
+
+    def _claims(
+        self, transaction: Transaction, owners: Sequence[Owner], changes: Sequence[Change], present: Sequence[Change]
+    ) -> tuple[list[Claim], counters.Tally]:
+        """Open claims of our partitions on anything in the batch, and new ones for what the newest states need.
+
+        An open claim is taken over even where its record is no longer the newest of its path: another path may wait
+        for it, and nobody else may settle it.
+        """
+        resumed = objects.take_over(transaction, owners, _hashes(changes))
+        owner_of = {change.record.key(): self._ownership.owner(change.partition) for change in present}
+        needed = files.newest(transaction, [change.record for change in present if change.whole is not None])
+        fresh, tally = objects.claim(
+            transaction,
+            [Wanted(one.hash, one.size, 0, one.source, owner_of[one.key()]) for one in needed if one.hash is not None],
+        )
+        _count_skipped(needed, resumed + fresh)
+        return resumed + fresh, tally
+
+    def send(self, batch: Batch, work: Work) -> tuple[tuple[Sent, ...], HeadwaterError | None]:
+        """Step 2. Returns what was done, and what stopped the rest."""
+        with Roots(self._config.roots, work.sources) as roots:
+            if work.claims:
+                roots.open_all({place.source for claim in work.claims for place in work.places[claim.hash]})
+            finished = self._transfers.run(
+                work.claims,
+                lambda claim: self._send_one(roots, claim, work.places[claim.hash]),
+                size=lambda claim: claim.size,
+                go_on=batch.is_current,
+            )
+        return finished.results, finished.failure
+
+    def _send_one(self, roots: Roots, claim: Claim, places: Sequence[FileChange]) -> Sent:
+        if claim.resumed and (head := self._store.head(claim.key)) and head.size == claim.size:
+            metrics.UPLOAD_OBJECTS.labels(LANE, "found").inc()
+            return Sent(claim)
+        begun = time.monotonic()
+        try:
+            data = _read_anywhere(roots, places)
+        except Torn as error:
+            metrics.UPLOAD_OBJECTS.labels(LANE, "torn").inc()
+            log.warning("object.torn", hash=claim.hash.hex(), generation=claim.generation, reason=error.happened)
+            return Sent(claim, torn=error.happened)
+        outcome = self._store.put_whole(claim.key, data)
+        metrics.UPLOAD_SECONDS.labels(LANE).observe(time.monotonic() - begun)
+        if outcome is PutOutcome.stored:
+            metrics.UPLOAD_OBJECTS.labels(LANE, "sent").inc()
+            metrics.UPLOAD_BYTES.labels(LANE).inc(claim.size)
+        else:
+            metrics.UPLOAD_OBJECTS.labels(LANE, "found").inc()
+        return Sent(claim)
+
+    def settle(self, sent: Sequence[Sent]) -> None:
+        """Step 3. Raises Fenced."""
+        if not sent:
+            return
+        bad = {one.claim: one.torn for one in sent if one.torn is not None}
+        with self._catalog.transaction() as transaction:
+            stored = objects.mark_stored(transaction, [one.claim for one in sent if one.torn is None])
+            gone = objects.mark_gone(transaction, list(bad), list(bad.values()))
+            counters.add(transaction, counters.total(stored, gone))
+
+    def outputs(self, changes: Sequence[Change]) -> Sequence[Output]:
+        """Step 4."""
+        hashes = _hashes(changes)
+        if not hashes:
+            return []
+        with self._catalog.transaction() as transaction:
+            found = objects.current(transaction, hashes)
+            waiting = files.waiting_paths(transaction, hashes - found.keys())
+        stored = [
+            ObjectStored(hash=one.hash, generation=one.generation, size=one.size, source=one.source)
+            for one in found.values()
+            if one.state == "stored"
+        ]
+        return [*(Output(SYNC_OBJECTS, record) for record in stored), *requests_for(waiting)]
+
+    def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
+        """Name the path as an exception, and let go of a claim that the record holds, so that others may send it."""
+        record = dead.record
+        assert isinstance(record, FileChange)
+        with self._catalog.transaction() as transaction:
+            noted = PathException(
+                record.source, record.path, record.epoch, record.seq, files.DEAD_LETTERED + error.happened, True
+            )
+            files.note_exceptions(transaction, [noted])
+            if record.hash is None or record.parts:
+                return ()
+            owners = self._ownership.hold(transaction, {dead.partition})
+            held = objects.take_over(transaction, owners, [record.hash])
+            counters.add(transaction, objects.mark_gone(transaction, held, [noted.reason] * len(held)))
+            left = {record.hash} - objects.current(transaction, [record.hash]).keys()
+            others = [
+                one
+                for one in files.waiting_paths(transaction, left)
+                if (one.source, one.path) != (record.source, record.path)
+            ]
+        return requests_for(others)
+
+    def close(self) -> None:
+        self._transfers.close()
+
+
+def _checked(one: Input) -> Change:
+    record = one.record
+    assert isinstance(record, FileChange)
+    if record.kind is ChangeKind.checkpoint:
+        return Change(one.partition, record)
+    check_path(record.path)
+    if record.kind is ChangeKind.renamed:
+        check_path(record.from_path or b"")
+    if record.kind is ChangeKind.unknown:
+        raise BadRecord(
+            "its kind of change is not known to this version.",
+            asked=f"Apply a change of {record.display} of source {record.source}.",
+            kept="Nothing was written for it.",
+            advice="Upgrade headwater on this host, then: headwater dead redrive.",
+        )
+    return Change(one.partition, record)
+
+
+def _hashes(changes: Sequence[Change]) -> set[bytes]:
+    return {change.whole for change in changes if change.whole is not None}
+
+
+def _of_present_owner(record: FileChange, sources: Mapping[str, SourceRow]) -> bool:
+    """Whether the owner of the source wrote it. Raises BadRecord for a source that the catalog does not know."""
+    row = sources.get(record.source)
+    if row is None:
+        raise BadRecord(
+            f"the catalog knows no source {record.source!r}.",
+            asked=f"Apply a change of {record.display}.",
+            kept="Nothing was written for it.",
+            advice="Was the catalog replaced? Start the source's agent (it registers the source), then redrive.",
+        )
+    if record.epoch < row.epoch:
+        metrics.UPLOAD_STALE.labels(LANE).inc()
+        log.warning("change.stale", source=record.source, path=record.display, epoch=record.epoch, now=row.epoch)
+        return False
+    return True
+
+
+def _count_skipped(needed: Sequence[FileChange], claims: Sequence[Claim]) -> None:
+    to_send = {claim.hash for claim in claims}
+    for one in needed:
+        if one.hash in to_send:
+            to_send.remove(one.hash)
+        else:
+            metrics.UPLOAD_SKIPPED_OBJECTS.labels(LANE).inc()
+            metrics.UPLOAD_SKIPPED_BYTES.labels(LANE).inc(one.size)
+
+
+def _exceptions(record: FileChange) -> tuple[PathException, ...]:
+    if record.kind not in (ChangeKind.excepted, ChangeKind.cleared):
+        return ()
+    active = record.kind is ChangeKind.excepted
+    return (PathException(record.source, record.path, record.epoch, record.seq, record.reason or "", active),)
+
+
+def _checkpoints(change: Change) -> tuple[tuple[str, int, int, int], ...]:
+    record = change.record
+    if record.kind is not ChangeKind.checkpoint:
+        return ()
+    return ((record.source, change.partition, record.epoch, record.seq),)
+
+
+def _read_anywhere(roots: Roots, places: Sequence[FileChange]) -> bytes:
+    """The content from the first of the batch's paths that still has it. Raises Torn for the last of them."""
+    failure: Torn | None = None
+    for place in reversed(places):
+        assert place.hash is not None
+        try:
+            with roots.file(place.source, place.path) as descriptor:
+                data = read_exactly(descriptor, 0, place.size, expected=place.hash)
+            if data is None:
+                raise torn(place.source, place.path, "its bytes are others")
+            return data
+        except Torn as error:
+            failure = error
+    assert failure is not None
+    raise failure

@@ -1,0 +1,113 @@
+"""Reading the bytes that an event describes, and nothing else: below the root, through no link, from one descriptor.
+
+A file that vanished, became something else, or has other bytes than the event says is Torn. A root that is not there
+is Unavailable: an unmounted source must not look like a source whose files have all changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from headwater.connectors.catalog.files import SourceRow
+from headwater.rules.errors import BadRecord, Torn, Unavailable
+from headwater.rules.identity import content_hash, display
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a fifo must not block us
+_CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO}
+
+
+def check_path(path: bytes) -> None:
+    """Raises BadRecord for a path that is not one below a root: absolute, dotted, with empty segments or NUL."""
+    if b"\x00" in path or any(segment in (b"", b".", b"..") for segment in path.split(b"/")):
+        raise BadRecord(
+            f"{display(path)!r} is not a path below a root.",
+            asked="Apply a record of a source.",
+            kept="Nothing was written for it.",
+            advice="No agent writes such a path: look at who produced the record (headwater dead show).",
+        )
+
+
+class Roots:
+    """The open roots of the sources of one batch."""
+
+    def __init__(self, overrides: Mapping[str, Path], sources: Mapping[str, SourceRow]) -> None:
+        self._paths = {name: os.fsencode(overrides.get(name, os.fsdecode(row.root))) for name, row in sources.items()}
+        self._open: dict[str, int] = {}
+
+    def __enter__(self) -> Roots:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+
+    def open_all(self, names: set[str]) -> None:
+        """Open these roots before threads use them. Raises Unavailable for one that is not there."""
+        for name in names - self._open.keys():
+            try:
+                self._open[name] = os.open(self._paths[name], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as error:
+                raise Unavailable(
+                    f"its root {display(self._paths[name])} cannot be opened here: {error.strerror}.",
+                    asked=f"Upload files of source {name}.",
+                    kept="Everything that was sent is kept; its files wait.",
+                    advice=f"Mount the source on this host, or set upload.roots.{name} to where it is mounted.",
+                ) from error
+
+    @contextmanager
+    def file(self, source: str, path: bytes) -> Iterator[int]:
+        """A descriptor of a regular file, opened segment by segment without following links. Raises Torn."""
+        *folders, name = path.split(b"/")
+        held = [self._open[source]]
+        try:
+            for folder in folders:
+                held.append(os.open(folder, _DIRECTORY, dir_fd=held[-1]))
+            held.append(os.open(name, _FILE, dir_fd=held[-1]))
+            if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
+                raise torn(source, path, "it is no regular file any more")
+            yield held[-1]
+        except OSError as error:
+            if error.errno in _CHANGED:
+                raise torn(source, path, f"it cannot be opened ({error.strerror})") from error
+            raise Unavailable(
+                f"reading {display(path)} failed: {error.strerror}.",
+                asked=f"Upload files of source {source}.",
+                kept="Everything that was sent is kept.",
+                advice="Check the disk or the mount of the source.",
+            ) from error
+        finally:
+            for descriptor in reversed(held[1:]):
+                os.close(descriptor)
+
+
+def read_exactly(descriptor: int, offset: int, length: int, *, expected: bytes) -> bytes | None:
+    """``length`` bytes from ``offset`` if their BLAKE3 is ``expected``, else None."""
+    pieces: list[bytes] = []
+    missing = length
+    while missing:
+        piece = os.pread(descriptor, missing, offset + length - missing)
+        if not piece:
+            return None
+        pieces.append(piece)
+        missing -= len(piece)
+    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return data if content_hash(data) == expected else None
+
+
+def torn(source: str, path: bytes, how: str) -> Torn:
+    """The error of a file that is not what its event said."""
+    return Torn(
+        f"{display(path)} of source {source} changed after it was read: {how}.",
+        asked="Upload the content that an event describes.",
+        kept="Nothing of it was stored.",
+        advice="Nothing to do: the agent is asked to read it again.",
+        source=source,
+        path=path,
+    )
