@@ -35,7 +35,9 @@ SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0
 
 # Consumer groups
 
-GROUP_RECORDS = _counter("group_records", "Records whose outputs and offsets are committed; its rate is the speed.", "group")
+GROUP_RECORDS = _counter(
+    "group_records", "Records whose outputs and offsets are committed; its rate is the group's speed.", "group"
+)
 GROUP_BATCH_SECONDS = _histogram(
     "group_batch_seconds",
     "From the start of a batch's step to its commit. Far above the step's own time: Kafka is slow.",
@@ -59,7 +61,9 @@ GROUP_OLDEST_EVENT_TIME = _gauge(
     "Unix time up to which everything this member holds is processed; now, if nothing waits.",
     "group",
 )
-GROUP_RETRIES = _counter("group_retries", "Waits before a batch or a record was tried again. Rising: see the state.", "group")
+GROUP_RETRIES = _counter(
+    "group_retries", "Waits before a batch or a record was tried again. Rising: the state says why.", "group"
+)
 GROUP_DEAD_LETTERS = _counter(
     "group_dead_letters", "Records given up and kept in dead.letters: headwater dead list shows them.", "group"
 )
@@ -106,3 +110,19 @@ VERIFY_OBJECTS = _counter(
 )
 VERIFY_BYTES = _counter("verify_bytes", "Bytes read back from S3 and hashed.", "lane")
 VERIFY_SECONDS = _histogram("verify_seconds", "Time to read back and judge one object.", "lane", buckets=SECONDS)
+
+# Commit
+
+COMMIT_HEAD = _gauge("commit_head", "Number of the newest published version.", "dataset")
+COMMIT_EXCEPTIONS = _gauge(
+    "commit_exceptions", "Paths that the newest version holds at an older state than its cut, or not at all.", "dataset"
+)
+COMMIT_UNCOMMITTED = _gauge(
+    "commit_uncommitted", "Changes recorded since the last version. Long growing: the committer is stuck.", "dataset"
+)
+COMMIT_SECONDS = _histogram(
+    "commit_seconds", "Time to make one version, from its manifest to its publication.", "dataset", buckets=SECONDS
+)
+COMMIT_RETRIES = _counter(
+    "commit_retries", "Times that the committer waited for something that did not answer.", "dataset"
+)
