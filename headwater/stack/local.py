@@ -8,7 +8,8 @@ A server whose address the environment names (``HEADWATER_KAFKA``, …) is used 
  3. start: what is not running is started, detached (the next ``up`` finds it by its pid file);
  4. answer: each is asked until it answers (a server that is still starting goes on starting);
  5. finish: the database, the bucket and the first lakeFS user, each created unless it exists.
-lakeFS takes steps 3 to 5 after the others have taken theirs, since it lives on two of them.
+lakeFS takes steps 3 to 5 after the others have taken theirs, since it lives on two of them. Steps 2 to 5 hold the
+home's lock: of two commands at once, one waits for the other.
 """
 
 from __future__ import annotations
@@ -86,10 +87,11 @@ class Stack:
             Unavailable: a server did not start. What did start keeps running.
         """
         self.prepare(report)
-        place = self._remembered()
-        addresses = self._addresses(place)
-        self._start([server for server in self._own() if server.name != "lakefs"], place, addresses, report)
-        self._start([server for server in self._own() if server.name == "lakefs"], place, addresses, report)
+        with processes.locked("stack", self.home):
+            place = self._remembered()
+            addresses = self._addresses(place)
+            self._start([server for server in self._own() if server.name != "lakefs"], place, addresses, report)
+            self._start([server for server in self._own() if server.name == "lakefs"], place, addresses, report)
         return addresses
 
     def prepare(self, report: Report = silent) -> None:
@@ -105,10 +107,13 @@ class Stack:
 
     def down(self, report: Report = silent) -> list[str]:
         """Stops every server that this home started, in the order that lets each leave cleanly. Returns their names."""
-        running = [server for server in reversed(SERVERS) if processes.alive(server.name, self.home)]
-        for server in running:
-            with step(report, server.name, "stop", 2):
-                processes.stop(server.name, self.home, polite=server.stop_signal)
+        if not self.home.exists():
+            return []
+        with processes.locked("stack", self.home):
+            running = [server for server in reversed(SERVERS) if processes.alive(server.name, self.home)]
+            for server in running:
+                with step(report, server.name, "stop", 2):
+                    processes.stop(server.name, self.home, polite=server.stop_signal)
         return [server.name for server in running]
 
     def addresses(self) -> Addresses:

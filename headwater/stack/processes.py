@@ -100,7 +100,7 @@ def start_detached(
         NotFound: there is no such program.
         Unavailable: it ended as soon as it started.
     """
-    with member_lock(name, home):
+    with locked(name, home):
         running = alive(name, home)
         if running is not None:
             return running
@@ -142,7 +142,7 @@ def stop(
     name: str, home: Path, *, polite: signal.Signals = signal.SIGTERM, grace_seconds: float = GRACE_SECONDS
 ) -> bool:
     """Asks the member to end, waits, and after the grace kills its process group. False if it was not running."""
-    with member_lock(name, home):
+    with locked(name, home):
         running = alive(name, home)
         if running is not None:
             with suppress(ProcessLookupError):
@@ -176,8 +176,8 @@ def last_line(log: Path) -> str:
 
 
 @contextmanager
-def member_lock(name: str, home: Path) -> Iterator[None]:
-    """Held while a member is started or stopped, so that two commands at once do it one after the other."""
+def locked(name: str, home: Path) -> Iterator[None]:
+    """Held while ``name`` is started or stopped, so that two commands at once do it one after the other."""
     run = home / "run"
     run.mkdir(parents=True, exist_ok=True)
     with (run / f"{name}.lock").open("w") as lock:

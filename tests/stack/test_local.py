@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -121,6 +123,31 @@ def test_a_broker_killed_outright_comes_back_with_up_and_keeps_its_records(
         assert message.value() == b"kept"  # type: ignore[attr-defined]
     finally:
         consumer.close()
+
+
+def test_two_ups_at_once_start_what_is_missing_once(own: Stack, eventually: Callable[..., object]) -> None:
+    before = pids(own)
+    os.kill(before["s3"], signal.SIGKILL)
+    eventually(lambda: processes.alive("s3", own.home) is None)
+
+    code = f"from headwater.stack import Stack; from pathlib import Path; Stack(Path({str(own.home)!r})).up()"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
+    ups = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
+
+    assert [up.wait() for up in ups] == [0, 0]
+    after = pids(own)
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} == {"s3"}
+    assert sum("versitygw" in process for process in processes_of(own.home)) == 1
+
+
+def test_lakefs_keeps_its_blocks_on_the_s3_server(own: Stack) -> None:
+    addresses = own.addresses()
+    repository = {"name": "wired", "storage_namespace": "s3://headwater/wired", "default_branch": "main"}
+    call(addresses.lakefs, "POST", "repositories", repository)
+
+    keys = [item["Key"] for item in client(addresses.s3).list_objects_v2(Bucket="headwater")["Contents"]]
+    assert any(key.startswith("wired/") for key in keys)
 
 
 def test_servers_that_the_environment_names_are_used_and_not_started(own: Stack, tmp_path: Path) -> None:
