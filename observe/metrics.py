@@ -126,3 +126,32 @@ COMMIT_SECONDS = _histogram(
 COMMIT_RETRIES = _counter(
     "commit_retries", "Times that the committer waited for something that did not answer.", "dataset"
 )
+
+# Agent (the filesystem tail)
+
+AGENT_FILES = _gauge("agent_files", "Paths that the agent's index knows.", "source")
+AGENT_PENDING = _gauge(
+    "agent_pending", "Paths that were sent and are not verified yet. Not falling: look at lag of upload and verify.", "source"
+)
+AGENT_EXCEPTIONS = _gauge(
+    "agent_exceptions", "Paths that cannot be carried now (busy, unreadable, special): versions name them.", "source"
+)
+AGENT_SETTLING = _gauge("agent_settling", "Paths that changed and wait until nobody writes to them.", "source")
+AGENT_OUTBOX = _gauge("agent_outbox", "Records that Kafka has not acknowledged. Growing: the broker is away.", "source")
+AGENT_HALTED = _gauge(
+    "agent_halted", "1 while the root cannot be believed (missing, empty, not mounted): nothing is sent.", "source"
+)
+AGENT_LISTING_AGE_SECONDS = _gauge(
+    "agent_listing_age_seconds", "Every directory was listed completely within this time: the cycle's length.", "source"
+)
+AGENT_UNWATCHED = _gauge(
+    "agent_unwatched", "Directories beyond the kernel's limit of watches: changes there are found by listing.", "source"
+)
+AGENT_OVERFLOWS = _gauge(
+    "agent_overflows", "Times that the kernel dropped events since the start; everything was listed again.", "source"
+)
+AGENT_READ_BYTES = _counter("agent_read_bytes", "Bytes of files that were read and hashed.", "source")
+AGENT_RECORDS_SENT = _counter("agent_records_sent", "Records that Kafka acknowledged.", "source")
+AGENT_REQUESTS = _counter(
+    "agent_requests", "Paths that the cloud side asked for again, by reason (torn, condemned, operator).", "source", "reason"
+)

@@ -128,7 +128,7 @@ def eventually(condition: Callable[[], T], within_seconds: float = 10.0) -> T:
     return outcome
 
 
-@pytest.fixture(name="eventually")
+@pytest.fixture(name="eventually", scope="session")
 def eventually_fixture() -> Callable[..., object]:
     """``eventually`` as a fixture: test modules cannot import conftest in importlib mode."""
     return eventually

@@ -17,8 +17,8 @@ from headwater.schemas.topics import Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """One decoded record and where it was read. ``topic`` is the catalogue's name, without the cluster prefix."""
+class Received:
+    """A message and where it was read. ``topic`` is the catalogue's name, without the cluster prefix."""
 
     topic: str
     partition: int
@@ -27,15 +27,22 @@ class Input:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Input(Received):
+    """A message that decoded to a record."""
+
     record: Record
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One record to write; its partition follows from its key."""
+    """One record to write; its partition follows from its key. ``cause`` hands on its trace, where it has one."""
 
     topic: Topic
     record: Record
+    cause: Input | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +74,18 @@ class Processor(Protocol):
 
     ``process`` may block for as long as its work takes (the member keeps its place in the group meanwhile). It must be
     safe to repeat with the same inputs at any time, also by another member after this one was cut off: outputs derive
-    from the record and the state that it finds, never from whether this call changed something. It raises Transient to
-    be called again later with the same batch, Fenced when a newer owner was seen, and any Permanent error for a record
-    that can never succeed: the member then calls it with one record at a time to find which, and buries that one.
+    from the record and the state that it finds, never from whether this call changed something. It is also called for
+    the next batch while the outputs of this one are being committed. It raises
+
+    - Transient or Refused to be called again later with the same batch: the group waits and says why;
+    - Fenced when a newer owner was seen: the batch is dropped and the member joins anew;
+    - BadSettings or TopicMismatch to end the process;
+    - any other Permanent error for a record that can never succeed: the member then calls it with one record at a time
+      to find which, and buries that one. An error that is none of ours gets some tries before that.
 
     ``bury`` is told of a record before it goes to dead.letters, so that the catalog can name what it held up. It may
-    return outputs, and must be safe to repeat.
+    return outputs, and must be safe to repeat; until it succeeds, the group waits. A record that did not decode is
+    buried without it.
     """
 
     @property

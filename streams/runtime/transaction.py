@@ -1,0 +1,95 @@
+"""Steps 3 to 7 of the batch protocol: a batch's outputs and offsets, in one Kafka transaction.
+
+Safety does not rest on the transaction (librdkafka lacks its second version, KIP-890, so that a delayed end can touch
+the next one): steps are safe to repeat. It keeps the log clean, so that each output is seen once. After any failure
+or unclear answer this producer must therefore not be used again: the member closes it and starts over from the
+committed offsets, with a producer whose ``init_transactions`` settles what was left open.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from headwater.connectors.kafka import Kafka
+from headwater.connectors.kafka.client import TRANSACTION_SECONDS
+from headwater.rules.errors import Fenced, HeadwaterError, Refused, TopicMismatch, Unclear
+from headwater.streams.runtime.batch import Reading
+from headwater.streams.runtime.step import Encoded, Finished
+
+_START_SECONDS = 30.0
+"""``init_transactions`` waits for the transaction of an earlier holder to end, at most its time-out."""
+
+
+class BatchTransaction:
+    """The transactional producer of one slot. Used by the member's consumer thread."""
+
+    def __init__(self, kafka: Kafka, transactional_id: str) -> None:
+        """Fences an earlier holder of the id and ends what it left open. Raises Unavailable or Refused."""
+        self._kafka = kafka
+        self._asked = f"The transactions of {transactional_id} were to be started."
+        self._producer = kafka.transactional_producer(transactional_id)
+        try:
+            self._producer.init_transactions(_START_SECONDS)
+        except KafkaException as error:
+            self.close()
+            raise kafka.mapped(error, asked=self._asked) from error
+
+    def write(self, finished: Finished) -> None:
+        """All or nothing for readers of committed records. Raises Fenced where the group or the slot went on without
+        us, Unclear where it may or may not have happened."""
+        self._asked = f"A batch with {len(finished.outputs)} outputs was to be committed."
+        try:
+            self._begin()
+            self._produce(finished.outputs)
+            self._flush()
+            self._send_offsets(finished.reading)
+            self._commit()
+        except (KafkaException, BufferError) as error:
+            raise self._judged(error) from error
+
+    def close(self) -> None:
+        """Without waiting for anything: what is open is for the next ``init_transactions`` to end."""
+        self._producer.purge(blocking=False)
+        self._producer.close()
+
+    def _begin(self) -> None:
+        """3. Local: nothing is sent."""
+        self._producer.begin_transaction()
+
+    def _produce(self, outputs: list[Encoded]) -> None:
+        """4. Into the producer's queue; a full queue is drained first."""
+        for topic, key, value, headers in outputs:
+            while True:
+                try:
+                    self._producer.produce(topic, value, key, headers=headers)  # type: ignore[arg-type]
+                    break
+                except BufferError:
+                    self._flush()
+
+    def _flush(self) -> None:
+        """5. Every output is on the brokers, invisible. Without this step the next one waits for a full back-off:
+        100 ms a transaction instead of 5 to 29 ms (measured)."""
+        if self._producer.flush(TRANSACTION_SECONDS):
+            raise BufferError(f"outputs were not acknowledged within {TRANSACTION_SECONDS} s")
+
+    def _send_offsets(self, reading: Reading) -> None:
+        """6. With the membership that the batch was read under, never a newer one: a stale member is refused here."""
+        offsets = [TopicPartition(*place, offset) for place, offset in reading.next_offsets.items()]
+        if not offsets or min(offset.offset for offset in offsets) < 0:
+            raise Unclear(f"the batch has no valid offsets ({offsets}): committing it would silently do nothing")
+        self._producer.send_offsets_to_transaction(offsets, reading.assignment.membership, TRANSACTION_SECONDS)
+
+    def _commit(self) -> None:
+        """7. The commit point."""
+        self._producer.commit_transaction(TRANSACTION_SECONDS)
+
+    def _judged(self, error: KafkaException | BufferError) -> HeadwaterError:
+        if isinstance(error, KafkaException):
+            mapped = self._kafka.mapped(error, asked=self._asked)
+            if isinstance(mapped, Fenced | Refused | TopicMismatch):
+                return mapped
+        return Unclear(
+            f"Kafka did not say whether it did: {error}.",
+            asked=self._asked,
+            kept="What was committed is kept; the batch is read again if it was not.",
+        )
