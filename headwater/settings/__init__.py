@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -36,9 +36,12 @@ from headwater.connectors.s3.config import S3Config
 from headwater.observe.http import HttpConfig
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.rules.errors import BadSettings
-from headwater.settings.build import build, refuse_unknown
+from headwater.settings.build import build, not_a_section, refuse_unknown
 from headwater.settings.layers import Given, Layer, find_file, from_environment, from_file, from_flags, merged
 from headwater.settings.stack import StackConfig
+from headwater.streams.commit import CommitConfig
+from headwater.streams.runtime.config import MemberConfig
+from headwater.streams.upload.config import UploadConfig
 
 __all__ = ["Settings", "load"]
 
@@ -54,8 +57,8 @@ def _state_folder() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything that a process is told. Secrets are masked in its repr by the sections that hold them."""
+class Installation:
+    """What the sections below build upon."""
 
     site: str = field(default_factory=_site)
     """Names this site's topics and groups. By default the host's name."""
@@ -64,13 +67,22 @@ class Settings:
     state_folder: Path = field(default_factory=_state_folder)
     """Indexes, locks, pid files, logs and the local stack."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Installation):
+    """Everything that a process is told. Secrets are masked in its repr by the sections that hold them."""
+
     kafka: KafkaConfig | None = None
     catalog: CatalogConfig | None = None
     s3: S3Config | None = None
     lakefs: LakeFSConfig | None = None
     http: HttpConfig = field(default_factory=HttpConfig)
     stack: StackConfig = field(default_factory=StackConfig)
-    sources: Mapping[str, AgentConfig] = field(default_factory=dict)
+    member: MemberConfig
+    upload: UploadConfig
+    commit: CommitConfig
+    sources: Mapping[str, AgentConfig]
 
     def needed_kafka(self) -> KafkaConfig:
         return _present(self.kafka, "kafka.bootstrap_servers", "HEADWATER_KAFKA")
@@ -107,11 +119,18 @@ def load(
         from_flags(flags, folder),
     )
     refuse_unknown(given, _NAMES)
-    state_folder = build(Settings, {name: given[name] for name in ("state_folder",) if name in given}).state_folder
-    given = _completed(given, _addresses(local_stack(state_folder) if local_stack else {}, folder))
-    sources = given.pop("sources", {})
-    settings = build(Settings, given, sources={})
-    return replace(settings, sources=_sources(sources, settings))
+    here = build(Installation, {name: given[name] for name in _INSTALLATION if name in given})
+    given = _completed(given, _addresses(local_stack(here.state_folder) if local_stack else {}, folder))
+    parts = {name: _section(given, name) for name in ("member", "upload", "commit", "sources")}
+    slots = Given(str(here.state_folder / "slots"), "state_folder", here.state_folder)
+    return build(
+        Settings,
+        {name: item for name, item in given.items() if name not in parts},
+        member=build(MemberConfig, {"slot_folder": slots, **parts["member"]}, "member."),
+        upload=build(UploadConfig, parts["upload"], "upload.", site=here.site),
+        commit=build(CommitConfig, parts["commit"], "commit.", dataset=here.dataset),
+        sources={name: _source(name, _section(parts["sources"], name, "sources."), here) for name in parts["sources"]},
+    )
 
 
 def _completed(given: Layer, local: Layer) -> Layer:
@@ -127,28 +146,27 @@ def _completed(given: Layer, local: Layer) -> Layer:
     return result
 
 
-def _sources(given: Given | Layer, settings: Settings) -> dict[str, AgentConfig]:
-    if isinstance(given, Given) or any(isinstance(section, Given) for section in given.values()):
-        raise BadSettings(
-            "sources holds a value, but it is a table of sources by name.",
-            asked="Reading the settings.",
-            advice='Write [sources.NAME] and below it root = "/the/folder".',
-        )
-    default = {"dataset": Given(settings.dataset, "dataset", Path())}
-    return {
-        name: build(
-            AgentConfig,
-            {**default, **section},  # type: ignore[dict-item]  # sections only, as checked above
-            f"sources.{name}.",
-            source=name,
-            site=settings.site,
-            state_folder=settings.state_folder,
-        )
-        for name, section in given.items()
-    }
+def _section(given: Layer, name: str, above: str = "") -> Layer:
+    item = given.get(name, {})
+    if isinstance(item, Given):
+        raise not_a_section(f"{above}{name}", item)
+    return item
+
+
+def _source(name: str, section: Layer, here: Installation) -> AgentConfig:
+    dataset = Given(here.dataset, "dataset", Path())
+    return build(
+        AgentConfig,
+        {"dataset": dataset, **section},
+        f"sources.{name}.",
+        source=name,
+        site=here.site,
+        state_folder=here.state_folder,
+    )
 
 
 _NAMES = [field.name for field in fields(Settings)]
+_INSTALLATION = [field.name for field in fields(Installation)]
 _SERVERS: dict[str, tuple[type[Any], str]] = {
     "kafka": (KafkaConfig, "bootstrap_servers"),
     "catalog": (CatalogConfig, "dsn"),

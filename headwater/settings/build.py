@@ -53,6 +53,15 @@ def missing(key: str) -> BadSettings:
     )
 
 
+def not_a_section(key: str, given: Given) -> BadSettings:
+    """The error for one value where a section is expected."""
+    return BadSettings(
+        f"{key} is {_shown(key, given)} (from {given.origin}), but it is a section.",
+        asked=_ASKED,
+        advice=f"Write its values below [{key}].",
+    )
+
+
 _ASKED = "Reading the settings."
 
 
@@ -97,11 +106,7 @@ def _value(hint: Any, item: Given | Layer, key: str) -> Any:
     origin = get_origin(wanted)
     if is_dataclass(wanted) or origin is dict or getattr(origin, "__name__", "") == "Mapping":
         if isinstance(item, Given):
-            raise BadSettings(
-                f"{key} is {_shown(key, item)} (from {item.origin}), but it is a section.",
-                asked=_ASKED,
-                advice=f"Write its values below [{key}].",
-            )
+            raise not_a_section(key, item)
         if isinstance(wanted, type) and is_dataclass(wanted):
             return build(wanted, item, f"{key}.")
         return _mapping(get_args(wanted)[1], item, key)

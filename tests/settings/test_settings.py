@@ -96,6 +96,16 @@ def test_a_source_takes_its_name_site_and_dataset_from_above(load):
     }
 
 
+def test_components_know_the_site_the_dataset_and_the_state_folder(load, tmp_path):
+    found = load(
+        'site = "lab"\ndataset = "all"\nstate_folder = "state"\n[upload]\ntransfers = 4\n[upload.roots]\np = "/p"'
+    )
+
+    assert (found.upload.site, found.upload.transfers, found.upload.roots) == ("lab", 4, {"p": Path("/p")})
+    assert found.commit.dataset == "all"
+    assert found.member.slot_folder == tmp_path / "state" / "slots"
+
+
 def test_relative_paths_start_from_the_file(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "headwater.toml").write_text('state_folder = "state"\n[sources.photos]\nroot = "../photos"')
@@ -186,7 +196,9 @@ def test_the_local_stack_never_mixes_with_a_server_that_is_named(load):
         ("[http]\nport = [1]", {}, (), ["http.port is [1]", "valid integer"]),
         ("[sources.photos]", {}, (), ["sources.photos.root is not set", "HEADWATER_SOURCES__PHOTOS__ROOT"]),
         ("[sources.photos]\nroot='p'\nsite='x'", {}, (), ["sources.photos.site", "no setting"]),
-        ("sources = 3", {}, (), ["table of sources", "[sources.NAME]"]),
+        ("sources = 3", {}, (), ["sources is 3", "is a section", "[sources]"]),
+        ("sources.photos = '/p'", {}, (), ["sources.photos is '/p'", "is a section", "[sources.photos]"]),
+        ("[upload]\nsite = 'x'", {}, (), ["upload.site", "no setting"]),
         ("kafka = 'b:1'", {}, (), ["kafka is 'b:1'", "is a section", "[kafka]"]),
         ("[site]\nname = 'x'", {}, (), ["site is a section", "site = …"]),
         ("[s3]\nsecret_access_key = 'x'", {}, (), ["holds the secret s3.secret_access_key", "secret_access_key_file"]),
