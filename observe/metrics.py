@@ -131,7 +131,9 @@ COMMIT_RETRIES = _counter(
 
 AGENT_FILES = _gauge("agent_files", "Paths that the agent's index knows.", "source")
 AGENT_PENDING = _gauge(
-    "agent_pending", "Paths that were sent and are not verified yet. Not falling: look at lag of upload and verify.", "source"
+    "agent_pending",
+    "Paths that were sent and are not verified yet. Not falling: look at the lag of upload and verify.",
+    "source",
 )
 AGENT_EXCEPTIONS = _gauge(
     "agent_exceptions", "Paths that cannot be carried now (busy, unreadable, special): versions name them.", "source"
@@ -153,5 +155,8 @@ AGENT_OVERFLOWS = _gauge(
 AGENT_READ_BYTES = _counter("agent_read_bytes", "Bytes of files that were read and hashed.", "source")
 AGENT_RECORDS_SENT = _counter("agent_records_sent", "Records that Kafka acknowledged.", "source")
 AGENT_REQUESTS = _counter(
-    "agent_requests", "Paths that the cloud side asked for again, by reason (torn, condemned, operator).", "source", "reason"
+    "agent_requests",
+    "Paths that the cloud side asked for again, by reason (torn, condemned, operator).",
+    "source",
+    "reason",
 )

@@ -1,0 +1,70 @@
+"""Deletes: held for a while, and believed only on good evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.producers.filesystem.index import Index
+from headwater.producers.filesystem.index.files import KnownFile
+from headwater.producers.filesystem.notice import Notice
+from headwater.producers.filesystem.recorder import Recorder
+from headwater.producers.filesystem.root import lost_mount
+from headwater.producers.filesystem.tree import GONE, Tree, parent_of
+
+
+class Deletes:
+    """A path is deleted when it was missing for the hold time, is missing now, and its directory was listed
+    completely and without an error since it went missing (or is itself gone, and was believed to be).
+
+    The hold lets a rename be seen as one: whoever finds the same inode and bytes at another path takes the missing
+    row with it. The agent calls ``release`` only while the root is sound.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        index: Index,
+        notice: Notice,
+        recorder: Recorder,
+        clock: Callable[[], float],
+    ) -> None:
+        self._tree = tree
+        self._index = index
+        self._notice = notice
+        self._recorder = recorder
+        self._clock = clock
+
+    def release(self, limit: int, *, hold_seconds: float) -> int:
+        """Send the tombstones that are due, inside a transaction; returns how many paths were looked at."""
+        held = self._index.files.missing(self._clock() - hold_seconds, limit)
+        for known in held:
+            if not self._is_gone(known.path):
+                self._index.files.found_again(known.path)
+                self._notice.look(known.path)
+            elif self._is_believed(known):
+                self._recorder.delete(known)
+            else:
+                self._hold_again(known)
+        return len(held)
+
+    def _is_gone(self, path: bytes) -> bool:
+        """Is there nothing that a file row could stand for? What cannot be looked at is not gone."""
+        try:
+            entry = self._tree.stat(path)
+        except GONE:
+            return True
+        except OSError:
+            return False
+        return entry.is_directory or entry.special is not None
+
+    def _is_believed(self, known: KnownFile) -> bool:
+        if lost_mount(self._tree, self._index, parent_of(known.path)):
+            return False
+        directory = self._index.directories.get(parent_of(known.path))
+        return directory is None or (known.missing_since is not None and directory.listed_at >= known.missing_since)
+
+    def _hold_again(self, known: KnownFile) -> None:
+        now = self._clock()
+        self._index.files.found_again(known.path)
+        self._index.files.mark_missing(known.path, now)
+        self._index.directories.make_due(parent_of(known.path), now)

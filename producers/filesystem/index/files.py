@@ -1,0 +1,216 @@
+"""What the agent last said about each path, and whether the cloud side has its bytes.
+
+The key is (directory, name): the rows of one directory lie together, as a listing needs them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.producers.filesystem.tree import Attributes, Signature, join, name_of, parent_of
+from headwater.schemas.records import FileType
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS files (
+    directory BLOB NOT NULL, name BLOB NOT NULL, file_type TEXT NOT NULL,
+    size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL, device INTEGER NOT NULL,
+    mode INTEGER NOT NULL, uid INTEGER NOT NULL, gid INTEGER NOT NULL,
+    hash BLOB, parts INTEGER NOT NULL, link_target BLOB, strong INTEGER NOT NULL,
+    seq INTEGER NOT NULL, verified INTEGER NOT NULL, sends INTEGER NOT NULL, sent_at REAL NOT NULL,
+    missing_since REAL,
+    PRIMARY KEY (directory, name)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS files_inode ON files (inode);
+CREATE INDEX IF NOT EXISTS files_pending ON files (seq) WHERE verified = 0;
+CREATE INDEX IF NOT EXISTS files_missing ON files (missing_since) WHERE missing_since IS NOT NULL;
+"""
+
+_COLUMNS = (
+    "directory, name, file_type, size, mtime_ns, ctime_ns, inode, device, mode, uid, gid, hash, parts, link_target, "
+    "strong, seq, sends, missing_since"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """One path as it was last sent under ``seq`` (0: an earlier owner of the source sent it).
+
+    ``sends`` counts how often this content was sent: each re-send waits longer.
+    """
+
+    path: bytes
+    file_type: FileType
+    signature: Signature
+    attributes: Attributes
+    hash: bytes | None
+    parts: int
+    link_target: bytes | None
+    strong: bool
+    seq: int
+    sends: int = 1
+    missing_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A path that waits for the cloud side. ``sends``: how often this content was sent, ``sent_at``: when last."""
+
+    path: bytes
+    hash: bytes | None
+    seq: int
+    sends: int
+    sent_at: float
+
+
+def _known(row: tuple[Any, ...]) -> KnownFile:
+    directory, name, file_type, size, mtime_ns, ctime_ns, inode, device, mode, uid, gid, *rest = row
+    content, parts, link_target, strong, seq, sends, missing_since = rest
+    return KnownFile(
+        path=join(directory, name),
+        file_type=FileType(file_type),
+        signature=Signature(size, mtime_ns, ctime_ns, inode, device),
+        attributes=Attributes(mtime_ns, mode, uid, gid),
+        hash=content,
+        parts=parts,
+        link_target=link_target,
+        strong=bool(strong),
+        seq=seq,
+        sends=sends,
+        missing_since=missing_since,
+    )
+
+
+def _key(path: bytes) -> tuple[bytes, bytes]:
+    return parent_of(path), name_of(path)
+
+
+class Files:
+    def __init__(self, database: sqlite3.Connection, *, read_only: bool = False) -> None:
+        self._database = database
+        if not read_only:
+            database.executescript(_TABLE)
+        self.count = int(database.execute("SELECT count(*) FROM files").fetchone()[0])
+
+    def get(self, path: bytes) -> KnownFile | None:
+        found = self._select("directory = ? AND name = ?", _key(path))
+        return found[0] if found else None
+
+    def named(self, directory: bytes, names: Sequence[bytes]) -> dict[bytes, KnownFile]:
+        """The known files of these names, by path."""
+        marks = ", ".join("?" * len(names))
+        found = self._select(f"directory = ? AND name IN ({marks})", (directory, *names))
+        return {known.path: known for known in found}
+
+    def count_in(self, directory: bytes) -> int:
+        query = "SELECT count(*) FROM files WHERE directory = ?"
+        return int(self._database.execute(query, (directory,)).fetchone()[0])
+
+    def page_in(self, directory: bytes, after: bytes, limit: int) -> list[KnownFile]:
+        """Known files of one directory in order of name, beginning behind the name ``after``."""
+        return self._select("directory = ? AND name > ? ORDER BY name LIMIT ?", (directory, after, limit))
+
+    def all(self) -> Iterator[KnownFile]:
+        """Every known file, one after the other, without holding them in memory."""
+        return (_known(row) for row in self._database.execute(f"SELECT {_COLUMNS} FROM files"))
+
+    def with_inode(self, signature: Signature) -> list[KnownFile]:
+        """Paths that were last seen as this inode: other names of one file, or the name it had before."""
+        return self._select("inode = ? AND device = ? LIMIT 16", (signature.inode, signature.device))
+
+    def missing(self, since_before: float, limit: int) -> list[KnownFile]:
+        return self._select("missing_since <= ? ORDER BY missing_since LIMIT ?", (since_before, limit))
+
+    def pending(self, after_seq: int, limit: int) -> list[Pending]:
+        rows = self._database.execute(
+            "SELECT directory, name, hash, seq, sends, sent_at FROM files "
+            "WHERE verified = 0 AND seq > ? ORDER BY seq LIMIT ?",
+            (after_seq, limit),
+        )
+        return [Pending(join(directory, name), *rest) for directory, name, *rest in rows]
+
+    def pending_count(self) -> int:
+        return int(self._database.execute("SELECT count(*) FROM files WHERE verified = 0").fetchone()[0])
+
+    def missing_count(self) -> int:
+        query = "SELECT count(*) FROM files WHERE missing_since IS NOT NULL"
+        return int(self._database.execute(query).fetchone()[0])
+
+    def _select(self, condition: str, values: tuple[Any, ...]) -> list[KnownFile]:
+        query = f"SELECT {_COLUMNS} FROM files WHERE {condition}"
+        return [_known(row) for row in self._database.execute(query, values)]
+
+    def put(self, known: KnownFile, *, sent_at: float) -> None:
+        """Remember what is being sent now; it is pending again."""
+        signature, attributes = known.signature, known.attributes
+        if self.get(known.path) is None:
+            self.count += 1
+        self._database.execute(
+            f"INSERT OR REPLACE INTO files ({_COLUMNS}, verified, sent_at) VALUES ({'?, ' * 17}NULL, 0, ?)",
+            (
+                *_key(known.path),
+                known.file_type.value,
+                signature.size,
+                signature.mtime_ns,
+                signature.ctime_ns,
+                signature.inode,
+                signature.device,
+                attributes.mode,
+                attributes.uid,
+                attributes.gid,
+                known.hash,
+                known.parts,
+                known.link_target,
+                known.strong,
+                known.seq,
+                known.sends,
+                sent_at,
+            ),
+        )
+
+    def seen(self, path: bytes, signature: Signature) -> None:
+        """The path is there, its content and attributes are as sent: only the signature may have moved."""
+        self._database.execute(
+            "UPDATE files SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, device = ?, missing_since = NULL "
+            "WHERE directory = ? AND name = ?",
+            (
+                signature.size,
+                signature.mtime_ns,
+                signature.ctime_ns,
+                signature.inode,
+                signature.device,
+                *_key(path),
+            ),
+        )
+
+    def mark_missing(self, path: bytes, since: float) -> None:
+        self._database.execute(
+            "UPDATE files SET missing_since = ? WHERE directory = ? AND name = ? AND missing_since IS NULL",
+            (since, *_key(path)),
+        )
+
+    def mark_all_missing(self, directory: bytes, since: float) -> None:
+        self._database.execute(
+            "UPDATE files SET missing_since = ? WHERE directory = ? AND missing_since IS NULL", (since, directory)
+        )
+
+    def found_again(self, path: bytes) -> None:
+        self._database.execute("UPDATE files SET missing_since = NULL WHERE directory = ? AND name = ?", _key(path))
+
+    def mark_verified(self, verified: Iterable[tuple[bytes, int]]) -> None:
+        """Paths whose state of that seq is safe; a path that was sent again meanwhile stays pending."""
+        self._database.executemany(
+            "UPDATE files SET verified = 1 WHERE directory = ? AND name = ? AND seq = ?",
+            [(*_key(path), seq) for path, seq in verified],
+        )
+
+    def remove(self, path: bytes) -> None:
+        done = self._database.execute("DELETE FROM files WHERE directory = ? AND name = ?", _key(path))
+        self.count -= done.rowcount
+
+    def clear(self) -> None:
+        self._database.execute("DELETE FROM files")
+        self.count = 0

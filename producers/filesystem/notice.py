@@ -1,0 +1,97 @@
+"""From a fresh stat to what is to be done about a path: nothing, read it, name it, list it, or hold it as missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.producers.filesystem.config import AgentConfig
+from headwater.producers.filesystem.filters import Filters
+from headwater.producers.filesystem.index import Index
+from headwater.producers.filesystem.index.files import KnownFile
+from headwater.producers.filesystem.recorder import Recorder
+from headwater.producers.filesystem.settle import Candidate, Settling, observe, readable_at
+from headwater.producers.filesystem.tree import GONE, Entry, Tree, parent_of
+
+
+class Notice:
+    """Looks at paths, in the agent's thread, inside a transaction of the index."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        tree: Tree,
+        filters: Filters,
+        index: Index,
+        settling: Settling,
+        recorder: Recorder,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._tree = tree
+        self._filters = filters
+        self._index = index
+        self._settling = settling
+        self._recorder = recorder
+        self._clock = clock
+
+    def look(self, path: bytes) -> None:
+        """Take a fresh look at a path that may have changed."""
+        try:
+            entry = self._tree.stat(path)
+        except GONE:
+            self._gone(path)
+            return
+        except OSError as error:
+            self._recorder.except_path(path, f"unreadable: {error.strerror}")
+            return
+        self.consider(entry, self._index.files.get(path))
+
+    def consider(self, entry: Entry, known: KnownFile | None) -> None:
+        """Decide about an entry that was just seen; ``known`` is what the index says about its path."""
+        path, now = entry.path, self._clock()
+        if entry.is_directory:
+            if self._filters.takes_directory(path):
+                self._index.directories.make_due(path, now)
+                if known is not None:
+                    self._index.files.mark_missing(path, now)
+            return
+        if not self._filters.takes_file(path):
+            return
+        if entry.special is not None:
+            self._recorder.except_path(path, entry.special, retry_seconds=self._config.reconcile_seconds)
+            if known is not None:
+                self._index.files.mark_missing(path, now)
+            return
+        forced = self._index.requests.asked(path)
+        if known is not None and known.missing_since is not None:
+            self._index.files.found_again(path)
+        if known is not None and is_as_sent(known, entry) and not forced:
+            self._recorder.clear_path(path)
+            return
+        observation = observe(None, entry.signature, now)
+        candidate = Candidate(path, now, observation, forced)
+        self._settling.add(candidate, readable_at(observation, self._config.settle_seconds))
+
+    def _gone(self, path: bytes) -> None:
+        """Hold what was known at the path as missing. Its directory is listed before that is believed; one listing
+        answers for every path that goes in the meantime."""
+        now = self._clock()
+        self._index.requests.answered(path)
+        if self._index.files.get(path) is not None:
+            self._index.files.mark_missing(path, now)
+            self._index.directories.make_due(parent_of(path), now + self._config.delete_hold_seconds / 2)
+        if self._index.directories.get(path) is not None:
+            self._index.directories.make_due(path, now)
+        else:
+            self._recorder.clear_path(path)
+
+
+def is_as_sent(known: KnownFile, entry: Entry) -> bool:
+    """Is the path as it was when it was last sent? Device numbers may change when a host starts again; the rest not."""
+    sent, found = known.signature, entry.signature
+    return (
+        known.file_type is entry.file_type
+        and known.attributes == entry.attributes
+        and (sent.size, sent.mtime_ns, sent.ctime_ns, sent.inode)
+        == (found.size, found.mtime_ns, found.ctime_ns, found.inode)
+    )

@@ -1,0 +1,131 @@
+"""The continuous listing of every directory: what no event told is found here, and deletes are believed only here.
+
+Each directory is known by itself: when it was last listed completely, and when it is due again. A start, lost events
+and trees that came or went make directories due. A directory of any size is worked off in steps of bounded memory, so
+that everything else goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from headwater.producers.filesystem.config import AgentConfig
+from headwater.producers.filesystem.filters import Filters
+from headwater.producers.filesystem.index import Index
+from headwater.producers.filesystem.index.directories import KnownDirectory
+from headwater.producers.filesystem.notice import Notice
+from headwater.producers.filesystem.recorder import Recorder
+from headwater.producers.filesystem.root import is_mount, lost_mount
+from headwater.producers.filesystem.tree import GONE, Entry, Tree, name_of
+from headwater.producers.filesystem.watch import Watch
+
+STEP_ENTRIES = 1_000
+"""Entries looked at between two turns of the agent's loop: a few milliseconds."""
+
+_UNMOUNTED = "unmounted: the filesystem that was mounted here is gone; its files are kept as they were"
+
+
+class Walk:
+    def __init__(
+        self,
+        config: AgentConfig,
+        tree: Tree,
+        filters: Filters,
+        index: Index,
+        watch: Watch,
+        notice: Notice,
+        recorder: Recorder,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._tree = tree
+        self._filters = filters
+        self._index = index
+        self._watch = watch
+        self._notice = notice
+        self._recorder = recorder
+        self._clock = clock
+        self._steps: Iterator[None] = iter(())
+
+    def start_over(self) -> None:
+        """Every directory is to be listed: at the start, and when events were lost."""
+        now = self._clock()
+        self._index.directories.make_all_due(now)
+        self._index.directories.make_due(b"", now)
+
+    def tree_changed(self, path: bytes) -> None:
+        """A directory came or went as a whole: it is to be listed, and what is known below it."""
+        if self._filters.takes_directory(path):
+            self._index.directories.make_due(path, self._clock())
+            self._index.directories.make_below_due(path, self._clock())
+
+    def step(self) -> bool:
+        """List some more entries, inside a transaction of the index. False: no directory is due."""
+        for _ in self._steps:
+            return True
+        directory = self._index.directories.next_due(self._clock())
+        if directory is None:
+            return False
+        self._steps = self._list(directory)
+        next(self._steps, None)
+        return True
+
+    def _list(self, directory: KnownDirectory) -> Iterator[None]:
+        """List one directory; yields between steps. Only its last line makes the listing count as complete."""
+        path, began_at = directory.path, self._clock()
+        # An event during the listing makes the directory due once more.
+        self._index.directories.begin(path, began_at + self._config.reconcile_seconds)
+        try:
+            mount = is_mount(self._tree, path)
+            if directory.is_mount and not mount:
+                self._recorder.except_path(path, _UNMOUNTED)
+                return
+            # First the watch, then the listing: what happens in between is heard, what happened before is listed.
+            self._watch.add(path)
+            entries, matched = self._tree.entries(path), 0
+            while step := list(islice(entries, STEP_ENTRIES)):
+                matched += self._consider(path, step)
+                yield
+            if matched < self._index.files.count_in(path):
+                yield from self._find_missing(path, began_at)
+        except GONE:
+            self._vanished(path)
+            return
+        except OSError as error:
+            self._recorder.except_path(path, f"unreadable: {error.strerror}")
+            return
+        self._recorder.clear_path(path)
+        self._index.directories.listed(path, at=began_at, is_mount=mount)
+
+    def _consider(self, directory: bytes, entries: list[Entry]) -> int:
+        """Decide about entries of a directory; returns how many of them the index knew."""
+        known = self._index.files.named(directory, [name_of(entry.path) for entry in entries])
+        for entry in entries:
+            if not (entry.is_directory and self._index.directories.get(entry.path)):
+                self._notice.consider(entry, known.get(entry.path))
+        return len(known)
+
+    def _find_missing(self, directory: bytes, began_at: float) -> Iterator[None]:
+        """Some known files were not listed: a fresh look at each known one tells which are gone."""
+        after = b""
+        while page := self._index.files.page_in(directory, after, STEP_ENTRIES):
+            for known in page:
+                try:
+                    self._tree.stat(known.path)
+                except FileNotFoundError:
+                    self._index.files.mark_missing(known.path, began_at)
+            after = name_of(page[-1].path)
+            yield
+
+    def _vanished(self, path: bytes) -> None:
+        """The directory is not there: everything in it is missing, unless a mount went away with it."""
+        if not path:
+            return  # the agent halts
+        if lost_mount(self._tree, self._index, path):
+            self._recorder.except_path(path, _UNMOUNTED)
+            return
+        self._index.files.mark_all_missing(path, self._clock())
+        self._index.directories.make_below_due(path, self._clock())
+        self._index.directories.remove(path)
+        self._recorder.clear_path(path)

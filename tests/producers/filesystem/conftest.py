@@ -1,0 +1,199 @@
+"""An agent on a real folder, a real broker and a real catalog, and a tiny cloud side that believes what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from headwater.connectors.catalog.client import Catalog, CatalogConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.kafka.topics import apply
+from headwater.producers.filesystem.agent import Agent
+from headwater.producers.filesystem.config import AgentConfig
+from headwater.producers.filesystem.status import AgentStatus
+from headwater.schemas import codec, topics
+from headwater.schemas.records import ChangeKind, FileChange, FilePart
+
+SITE = "here"
+SOURCE = "media"
+TOPICS = (topics.fs_changes(SITE), topics.fs_parts(SITE), topics.SYNC_REQUESTS)
+QUIET = {ChangeKind.checkpoint}
+
+
+@dataclass
+class Cloud:
+    """Reads the agent's topics from their start, and can stand in for upload and verify."""
+
+    kafka: Kafka
+    catalog: Catalog
+    records: list[FileChange] = field(default_factory=list)
+    parts: list[FilePart] = field(default_factory=list)
+    checkpoints: dict[int, tuple[int, int]] = field(default_factory=dict)
+    verifies: bool = True
+
+    def __post_init__(self) -> None:
+        self._consumer = self.kafka.consumer("test.cloud")
+        self._consumer.assign(
+            [
+                TopicPartition(self.kafka.physical(topic), partition, 0)
+                for topic in TOPICS[:2]
+                for partition in range(topic.partitions)
+            ]
+        )
+
+    def read(self) -> Cloud:
+        """Take what has arrived and, if it ``verifies``, say in the catalog that everything is recorded and safe."""
+        new: list[FileChange] = []
+        for message in self._consumer.consume(1000, timeout=0.05):
+            assert message.error() is None
+            record = codec.decode(message.value())
+            if isinstance(record, FilePart):
+                self.parts.append(record)
+            elif isinstance(record, FileChange) and record.kind is ChangeKind.checkpoint:
+                partition = message.partition()
+                assert partition is not None
+                self.checkpoints[partition] = max(self.checkpoints.get(partition, (0, 0)), (record.epoch, record.seq))
+            elif isinstance(record, FileChange):
+                new.append(record)
+        self.records += new
+        if self.verifies:
+            self._verify(new)
+        return self
+
+    def _verify(self, new: list[FileChange]) -> None:
+        with self.catalog.transaction() as transaction:
+            for record in new:
+                if record.hash is not None:
+                    transaction.execute(
+                        "INSERT INTO objects (hash, generation, state, size, source, claim_topic, claim_partition, "
+                        "claim_epoch) VALUES (%s, 1, 'verified', %s, %s, '', 0, 0) ON CONFLICT DO NOTHING",
+                        [record.hash, record.size, record.source],
+                    )
+            for partition, (epoch, seq) in self.checkpoints.items():
+                transaction.execute(
+                    "INSERT INTO checkpoints VALUES (%s, %s, %s, %s) ON CONFLICT (source, partition) "
+                    "DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq",
+                    [SOURCE, partition, epoch, seq],
+                )
+
+    def of(self, path: bytes) -> list[FileChange]:
+        """The changes of one path, in the order of their clocks, replays once."""
+        return sorted({record for record in self.records if record.path == path}, key=lambda record: record.clock)
+
+    def newest(self) -> dict[bytes, FileChange]:
+        """What a version would hold: the newest state of each path that is there."""
+        state: dict[bytes, FileChange] = {}
+        changes = {record for record in self.records if record.kind not in (ChangeKind.excepted, ChangeKind.cleared)}
+        for record in sorted(changes, key=lambda record: record.clock):
+            if record.kind is ChangeKind.renamed:
+                assert record.from_path is not None
+                state.pop(record.from_path, None)
+            if record.kind is ChangeKind.deleted:
+                state.pop(record.path, None)
+            else:
+                state[record.path] = record
+        return state
+
+    def exceptions(self) -> dict[bytes, str]:
+        named: dict[bytes, str] = {}
+        for record in sorted(self.records, key=lambda record: record.clock):
+            if record.kind is ChangeKind.excepted:
+                named[record.path] = record.reason or ""
+            if record.kind is ChangeKind.cleared:
+                named.pop(record.path, None)
+        return named
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.fixture
+def kafka(stack: Any, kafka_prefix: str) -> Kafka:
+    kafka = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix))
+    apply(kafka, TOPICS)
+    return kafka
+
+
+@pytest.fixture
+def catalog(catalog_dsn: str) -> Iterator[Catalog]:
+    with Catalog(CatalogConfig(catalog_dsn)) as catalog:
+        catalog.migrate()
+        yield catalog
+
+
+@pytest.fixture
+def cloud(kafka: Kafka, catalog: Catalog) -> Iterator[Cloud]:
+    cloud = Cloud(kafka, catalog)
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> AgentConfig:
+    root = tmp_path / "root"
+    root.mkdir()
+    return AgentConfig(
+        source=SOURCE,
+        site=SITE,
+        dataset="films",
+        root=root,
+        state_folder=tmp_path / "state",
+        settle_seconds=0.2,
+        weak_settle_seconds=0.4,
+        busy_seconds=1.0,
+        retry_seconds=0.3,
+        delete_hold_seconds=1.0,
+        verified_poll_seconds=0.1,
+        checkpoint_seconds=0.2,
+        heartbeat_seconds=0.5,
+    )
+
+
+@dataclass
+class Running:
+    agent: Agent
+    thread: Thread
+    failure: list[BaseException]
+
+    @property
+    def status(self) -> AgentStatus:
+        return self.agent.status
+
+
+Follow = Callable[..., Any]
+
+
+@pytest.fixture
+def follow(config: AgentConfig, kafka: Kafka, catalog: Catalog) -> Follow:
+    """``with follow(setting=…) as running:`` an agent in a thread; it is stopped, and must not have failed."""
+
+    @contextmanager
+    def run(**settings: Any) -> Iterator[Running]:
+        agent = Agent(replace(config, **settings), kafka, catalog)
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                agent.run()
+            except BaseException as error:
+                failure.append(error)
+
+        thread = Thread(target=work, name="agent")
+        thread.start()
+        try:
+            yield Running(agent, thread, failure)
+        finally:
+            agent.stop()
+            thread.join(30)
+            if failure:
+                raise failure[0]
+
+    return run
