@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -11,6 +12,8 @@ from headwater.connectors.kafka.client import Kafka
 from headwater.rules.errors import NotFound
 
 _SECONDS = 15.0
+_NAMED = 8
+"""A cluster may have a thousand topics: an error names the nearest few."""
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 Place = tuple[str, int]
@@ -27,10 +30,13 @@ def partitions(kafka: Kafka, topic: str) -> list[Place]:
     if name not in topics:
         prefix = kafka.config.prefix
         ours = sorted(found.removeprefix(prefix) for found in topics if found.startswith(prefix) and found[0] != "_")
+        near = difflib.get_close_matches(topic, ours, _NAMED) or ours[:_NAMED]
         raise NotFound(
             f"Kafka at {kafka.config.bootstrap_servers} has no topic {topic}.",
             asked=f"Topic {topic} was to be read.",
-            advice=f"There are: {', '.join(ours)}." if ours else "Run `headwater topics apply`.",
+            advice=f"There are: {', '.join(near)}{', …' if len(near) < len(ours) else ''}."
+            if ours
+            else "Run `headwater topics apply`.",
         )
     return [(name, partition) for partition in sorted(topics[name].partitions)]
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -42,6 +42,7 @@ from headwater.settings.stack import StackConfig
 from headwater.streams.commit import CommitConfig
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.upload.config import UploadConfig
+from headwater.streams.verify import VerifyConfig
 
 __all__ = ["Settings", "load"]
 
@@ -81,8 +82,15 @@ class Settings(Installation):
     stack: StackConfig = field(default_factory=StackConfig)
     member: MemberConfig
     upload: UploadConfig
+    verify: VerifyConfig = field(default_factory=VerifyConfig)
     commit: CommitConfig
     sources: Mapping[str, AgentConfig]
+
+    def source(self, name: str, root: Path) -> AgentConfig:
+        """The settings of a source with this root; those of a source that the settings do not name are the defaults."""
+        if name in self.sources:
+            return replace(self.sources[name], root=root)
+        return _source(name, {"root": Given(str(root), "the command line", Path.cwd())}, self)
 
     def needed_kafka(self) -> KafkaConfig:
         return _present(self.kafka, "kafka.bootstrap_servers", "HEADWATER_KAFKA")
@@ -161,7 +169,7 @@ def _source(name: str, section: Layer, here: Installation) -> AgentConfig:
         f"sources.{name}.",
         source=name,
         site=here.site,
-        state_folder=here.state_folder,
+        state_folder=here.state_folder / "sources" / name,
     )
 
 

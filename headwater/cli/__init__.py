@@ -1,0 +1,5 @@
+"""The command line: ``headwater``."""
+
+from headwater.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,103 @@
+"""How results reach people and programs: tables and words on a terminal, JSON on request.
+
+Results go to stdout, errors and logs to stderr, so that ``headwater … --json | jq`` sees results only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headwater.rules.identity import HASH_BYTES
+
+WIDTH_OF_LOGS = 120
+"""Where no terminal tells its width, a table may be this wide."""
+
+
+def console(*, errors: bool = False) -> Console:
+    """A console for results, or for errors. Made anew each time, since tests and pipes replace the streams."""
+    stream = sys.stderr if errors else sys.stdout
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH_OF_LOGS)
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it: hashes as hex, other bytes as text or, where they are not, as {"hex": …}."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return _plain_bytes(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
+    return value
+
+
+def _plain_bytes(value: bytes) -> Any:
+    if len(value) == HASH_BYTES:
+        return value.hex()
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"hex": value.hex()}
+
+
+def print_json(value: Any, *, lines: bool = False) -> None:
+    """One JSON document, indented for a terminal; ``lines``: one of many, each on a line of its own."""
+    indent = 2 if not lines and sys.stdout.isatty() else None
+    print(json.dumps(plain(value), indent=indent, ensure_ascii=False), flush=True)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", right: Iterable[str] = ()
+) -> Table:
+    """A table of texts; ``right`` names the columns of numbers. Values are shown as they are: no markup in them."""
+    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False)
+    numbers = set(right)
+    for column in columns:
+        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(value if isinstance(value, Text) else Text(str(value)) for value in row))
+    return made
+
+
+def size(count: float) -> str:
+    """Bytes for people: 1,023 B, 12.3 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1024 or unit == "TiB":
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    raise AssertionError("the loop returns")
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for unit, length, below, below_length in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= length:
+            return f"{whole // length} {unit} {whole % length // below_length} {below}"
+    return f"{whole} s"
+
+
+def moment(timestamp_ms: int) -> str:
+    """A time for people, in this machine's time zone."""
+    return datetime.fromtimestamp(timestamp_ms / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -1,0 +1,216 @@
+"""``headwater up | down | status | logs | doctor``: everything on this machine, brought up, looked at, taken down."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from headwater.cli import frame, output
+from headwater.cli.frame import AsJson, Frame
+
+if TYPE_CHECKING:
+    from headwater.cli.members import ProcessStatus
+    from headwater.stack import Check, ServerStatus
+
+
+def up(
+    context: typer.Context,
+    servers_only: Annotated[
+        bool, typer.Option("--servers", help="Only the servers, none of our own processes.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start what is missing: servers, groups, agents.
+
+    The four servers; the catalog's tables and the topics; one member of each group, one committer of each dataset,
+    one agent of each source in the settings. A server whose address the environment names is used as it is. What runs
+    already is left alone. The first time, programs are fetched and built, which takes some minutes. Restarting what
+    dies later is your service manager's work.
+    """
+    from headwater import stack
+
+    the = frame.of(context)
+    console = output.console(errors=as_json)
+    servers = stack.Stack(stack.stack_home(the.settings.state_folder), the.settings.stack.ports())
+    with stack.live(console) as report:
+        servers.up(report)
+    del the.settings  # the stack's addresses are known only now
+    _prepare(the, console)
+    if not servers_only:
+        _start_members(the, console)
+    _print_status(the, as_json=as_json)
+    if not as_json:
+        console.print(
+            "\nNext: `headwater progress`, `headwater lag --watch`, `headwater logs NAME`, `headwater down`.",
+            style="dim",
+        )
+
+
+def _prepare(the: Frame, console: Console) -> None:
+    """What the servers must hold before a process of ours starts. Safe to repeat."""
+    from headwater.connectors.kafka import topics
+    from headwater.schemas.topics import catalogue
+
+    if applied := the.catalog.migrate():
+        console.print(f"catalog   applied {', '.join(applied)}")
+    if mended := topics.apply(the.kafka, catalogue((the.settings.site,))):
+        console.print(f"kafka     mended {len(mended)} differences of topics")
+    the.store.ensure_bucket()
+
+
+def _start_members(the: Frame, console: Console) -> None:
+    from headwater.cli import members
+
+    settings = the.settings
+    options = members.options_for_children(the.config, the.assignments, settings)
+    processes = members.wanted(settings)
+    for process in processes:
+        if members.status(process.name, settings.state_folder).state == "stopped":
+            members.start(process, settings.state_folder, options, os.environ)
+            console.print(f"started   {process.name}")
+    with ThreadPoolExecutor(len(processes)) as pool:
+        for waited in [
+            pool.submit(members.wait_until_it_answers, process, settings.state_folder) for process in processes
+        ]:
+            waited.result()
+
+
+def down(context: typer.Context, as_json: AsJson = False) -> None:
+    """Stop what `up` started. Keeps the data.
+
+    Our processes first finish what they have in hand; then the servers stop.
+    """
+    from headwater import stack
+
+    the = frame.of(context)
+    folder = the.settings.state_folder
+    running = [name for name in stack.names(folder) if stack.alive(name, folder)]
+    console = output.console(errors=as_json)
+    if running:
+        with console.status(f"stopping {', '.join(running)} …"), ThreadPoolExecutor(len(running)) as pool:
+            list(pool.map(lambda name: stack.stop(name, folder, grace_seconds=_GRACE_SECONDS), running))
+    with stack.live(console) as report:
+        servers = the.stack.down(report)
+    stopped = [*running, *servers]
+    if as_json:
+        output.print_json({"stopped": stopped})
+    else:
+        console.print(f"Stopped {', '.join(stopped)}. Their data is kept." if stopped else "Nothing was running.")
+
+
+_GRACE_SECONDS = 40.0
+"""A member that drains finishes its step within 30 s."""
+
+
+def status(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show what runs, how it is, and where it answers."""
+    _print_status(frame.of(context), as_json=as_json)
+
+
+def _print_status(the: Frame, *, as_json: bool) -> None:
+    from headwater import stack
+    from headwater.cli import members
+    from headwater.rules.errors import NotFound
+
+    folder = the.settings.state_folder
+    names = [process.name for process in members.wanted(the.settings)]
+    names += [name for name in stack.names(folder) if name not in names and stack.alive(name, folder)]
+    try:
+        servers = the.stack.status()
+    except NotFound:
+        servers = []
+    processes = [members.status(name, folder) for name in names]
+    if as_json:
+        output.print_json({"state_folder": folder, "servers": servers, "processes": processes})
+        return
+    console = output.console()
+    if servers:
+        console.print(output.table(_SERVER, [_server_row(one) for one in servers], right=("memory",)))
+    else:
+        console.print(f"There is no local stack in {folder} yet: `headwater up` starts one.")
+    console.print()
+    console.print(output.table(_PROCESS, [_process_row(one) for one in processes], right=("pid",)))
+
+
+_SERVER = ("server", "state", "address", "version", "up", "memory")
+_PROCESS = ("process", "state", "up", "pid", "metrics, health, schemas", "")
+_STYLES = {
+    "running": "green",
+    "external": "green",
+    "paused": "green",
+    "stopped": "dim",
+    "draining": "yellow",
+    "starting": "yellow",
+}
+
+
+def _server_row(server: ServerStatus) -> tuple[str | Text, ...]:
+    up = output.duration(server.usage.uptime_seconds) if server.usage else ""
+    memory = output.size(server.usage.memory_bytes) if server.usage else ""
+    state = server.state if server.answering or server.state == "stopped" else f"{server.state}, does not answer"
+    return server.name, Text(state, style=_STYLES.get(state, "red")), server.address, server.version, up, memory
+
+
+def _process_row(process: ProcessStatus) -> tuple[str | Text, ...]:
+    up = output.duration(process.uptime_seconds) if process.uptime_seconds is not None else ""
+    state = Text(process.state, style=_STYLES.get(process.state, "red"))
+    return process.name, state, up, str(process.pid or ""), process.url or "", process.reason
+
+
+def logs(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Server or process. Default: list those that have a log.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 100,
+) -> None:
+    """Show the log of a server or a process."""
+    from headwater import stack
+    from headwater.rules.errors import NotFound
+    from headwater.stack.processes import log_path
+
+    the = frame.of(context)
+    homes = {known: home for home in (the.stack.home, the.settings.state_folder) for known in stack.log_names(home)}
+    if name is None:
+        rows = [(known, log_path(known, home)) for known, home in sorted(homes.items())]
+        output.console().print(output.table(("name", "log"), rows))
+        return
+    if name not in homes:
+        raise NotFound(
+            f"nothing named {name!r} has logged here.",
+            asked="A log was to be shown.",
+            advice=f"There are: {', '.join(sorted(homes))}." if homes else "Run `headwater up` first.",
+        )
+    read = stack.follow(name, homes[name], lines) if follow else stack.tail(name, homes[name], lines)
+    for line in read:
+        print(line, flush=follow)
+
+
+def doctor(context: typer.Context, as_json: AsJson = False) -> None:
+    """Check this machine, and say how to mend it.
+
+    Exit code 1 when something would stop us; what would only slow us down is a warning.
+    """
+    from headwater import stack
+
+    the = frame.of(context)
+    ports = replace(stack.Ports.default(), **the.settings.stack.ports())
+    checks = stack.examine(the.stack.home, ports)
+    if as_json:
+        output.print_json(checks)
+    else:
+        rows = [(_mark(check), check.name, check.found, check.fix) for check in checks]
+        output.console().print(output.table(("", "check", "found", "what to do"), rows))
+    if any(check.level == "fail" for check in checks):
+        raise typer.Exit(1)
+
+
+def _mark(check: Check) -> Text:
+    return {"ok": Text("✓", style="green"), "warn": Text("!", style="yellow"), "fail": Text("✗", style="red")}[
+        check.level
+    ]

@@ -1,0 +1,128 @@
+"""``headwater progress``: how far each source and each dataset has come."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from headwater.cli import frame, output
+from headwater.cli.frame import AsJson
+
+if TYPE_CHECKING:
+    from headwater.connectors.catalog.progress import Amount, Progress, SourceProgress
+
+_SILENT_SECONDS = 15.0
+"""An agent that lives says so every 5 s."""
+_RATE_SECONDS = 10.0
+
+Measured = deque[tuple[float, "Progress"]]
+"""The last few measurements, each with its time (monotonic seconds)."""
+
+
+def progress(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="Show it once, also on a terminal.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="Between two measurements.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show what was found, sent, verified and committed.
+
+    Live on a terminal, until Ctrl-C. From counters that are kept with every state change, so it costs the catalog
+    nothing however many files there are.
+    """
+    measured: Measured = deque()
+    _measure(context, measured)
+    if as_json:
+        output.print_json(measured[-1][1])
+        return
+    console = output.console()
+    if once or not sys.stdout.isatty():
+        console.print(_shown(measured))
+        return
+    with Live(_shown(measured), console=console, auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            _measure(context, measured)
+            live.update(_shown(measured), refresh=True)
+
+
+def _measure(context: typer.Context, measured: Measured) -> None:
+    from headwater.connectors.catalog import progress as catalog
+
+    with frame.of(context).catalog.transaction() as transaction:
+        measured.append((time.monotonic(), catalog.progress(transaction)))
+    while measured[-1][0] - measured[0][0] > _RATE_SECONDS:
+        measured.popleft()
+
+
+def _shown(measured: Measured) -> Group | Text:
+    now = measured[-1][1]
+    if not now.sources and not now.datasets:
+        return Text("No source yet: start an agent with `headwater sync FOLDER --source NAME`.")
+    rows = [
+        (
+            source.source,
+            _agent(source),
+            *_cells(source.found),
+            *_cells(source.claimed, source.stored),
+            *_cells(source.stored, source.verified),
+            *_cells(source.verified),
+            _rate(measured, source.source),
+            _trouble(source),
+        )
+        for source in now.sources
+    ]
+    columns = ("source", "agent", "files", " ", "to send", "  ", "to verify", "   ", "verified", "    ", "a second", "")
+    sources = output.table(columns, rows, right=columns[2:-1])
+    versions = [
+        (
+            dataset.dataset,
+            f"v{dataset.version}" if dataset.version else "none",
+            dataset.published_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if dataset.published_at else "",
+            f"{dataset.files:,}",
+            output.size(dataset.bytes),
+            f"{dataset.uncommitted:,}",
+        )
+        for dataset in now.datasets
+    ]
+    titles = ("dataset", "version", "published", "files", "size", "changes since")
+    return Group(sources, Text(), output.table(titles, versions, right=titles[3:]))
+
+
+def _cells(amount: Amount, less: Amount | None = None) -> tuple[str, str]:
+    count, size = (
+        (amount.count, amount.bytes) if less is None else (amount.count - less.count, amount.bytes - less.bytes)
+    )
+    return (f"{count:,}", output.size(size)) if count or less is None else ("–", "")
+
+
+def _agent(source: SourceProgress) -> Text:
+    if source.silent_seconds is None:
+        return Text("stopped", style="yellow")
+    if source.silent_seconds > _SILENT_SECONDS:
+        return Text(f"silent for {output.duration(source.silent_seconds)}", style="red")
+    return Text("running", style="green")
+
+
+def _rate(measured: Measured, source: str) -> str:
+    """Bytes stored a second, over the last few seconds."""
+    (began, first), (ended, last) = measured[0], measured[-1]
+    before = {at.source: at.stored.bytes for at in first.sources}.get(source, 0)
+    after = {at.source: at.stored.bytes for at in last.sources}.get(source, 0)
+    return f"{output.size((after - before) / (ended - began))}/s" if ended > began and after > before else ""
+
+
+def _trouble(source: SourceProgress) -> Text:
+    said = []
+    if source.exceptions:
+        said.append(f"{source.exceptions:,} paths excepted")
+    if source.condemned:
+        said.append(f"{source.condemned:,} contents condemned")
+    return Text(", ".join(said), style="yellow")

@@ -1,0 +1,93 @@
+"""``headwater run``: one member of a consumer group, or the committer of a dataset."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli import frame
+from headwater.cli.frame import AsJson, Frame
+from headwater.rules.errors import NotFound
+
+if TYPE_CHECKING:
+    from headwater.streams.runtime.processor import Processor
+
+GROUPS = {
+    "upload-files": "records this site's changes and sends its files up to 64 MiB",
+    "upload-parts": "sends its larger files, part by part",
+    "verify-objects": "reads stored objects back and compares their hashes",
+    "verify-large": "the same for objects that were sent in parts",
+    "commit": "makes versions of a dataset",
+}
+"""What `headwater run` can run, in the order of a file's way."""
+
+
+def run(
+    context: typer.Context,
+    group: Annotated[str, typer.Argument(help="One of: " + ", ".join(GROUPS) + ".")],
+    dataset: Annotated[str | None, typer.Option(help="For commit: the dataset. Default: the setting.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one member of a consumer group.
+
+    Until SIGTERM or Ctrl-C, which let it finish what it has in hand. Start as many as you like, on as many hosts: they
+    share the work. The upload groups run where their site's sources are mounted; one committer runs for each dataset.
+    --json makes the log JSON.
+    """
+    the = frame.of(context)
+    if group not in GROUPS:
+        raise NotFound(
+            f"there is no group {group!r}.",
+            asked="A member of a group was to be run.",
+            advice="There are: " + "; ".join(f"{name} ({does})" for name, does in GROUPS.items()) + ".",
+        )
+    the.log_as_a_service(as_json=as_json)
+    if group == "commit":
+        _commit(the, dataset or the.settings.dataset)
+    else:
+        _member(the, group)
+
+
+def _member(the: Frame, group: str) -> None:
+    from headwater.cli.service import serving
+    from headwater.observe.http import Health
+    from headwater.streams.runtime.member import Member, run_until_signalled
+    from headwater.streams.runtime.state import Phase
+
+    member = Member(the.kafka, _processor(the, group), the.settings.member)
+
+    def health() -> Health:
+        state = member.state()
+        return Health(state.phase is not Phase.degraded, state.phase, state.reason, asdict(state))
+
+    with serving(the.settings, group, health):
+        run_until_signalled(member)
+
+
+def _processor(the: Frame, group: str) -> Processor:
+    from headwater.streams.upload import FilesLane, PartsLane
+    from headwater.streams.verify import Verifier
+
+    if group == "upload-files":
+        return FilesLane(the.settings.upload, the.catalog, the.store)
+    if group == "upload-parts":
+        return PartsLane(the.settings.upload, the.catalog, the.store)
+    return Verifier(the.settings.verify, the.catalog, the.store, large=group == "verify-large")
+
+
+def _commit(the: Frame, dataset: str) -> None:
+    from headwater.cli.service import serving
+    from headwater.observe.http import Health
+    from headwater.streams.commit import Committer
+
+    config = the.settings.commit
+    if dataset != config.dataset:  # the repository that the settings name is the one of their dataset
+        config = replace(config, dataset=dataset, repository=None)
+    committer = Committer(config, catalog=the.catalog, objects=the.store, lakefs=the.lakefs, kafka=the.kafka)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: committer.stop())
+    with serving(the.settings, f"commit-{dataset}", lambda: Health(True, "running", facts={"dataset": dataset})):
+        committer.run()
