@@ -65,6 +65,7 @@ class StoredObject:
     size: int
     source: str
     parts: int
+    detail: str
 
     @property
     def key(self) -> str:
@@ -99,7 +100,7 @@ def hold_partitions(transaction: Transaction, owners: Iterable[Owner]) -> None:
     )
     lost = set(held) - {Owner(*row) for row in rows}
     if lost:
-        raise _fenced(lost)
+        raise fenced(lost)
 
 
 def take_over(transaction: Transaction, owners: Iterable[Owner], hashes: Iterable[bytes]) -> list[Claim]:
@@ -202,14 +203,14 @@ def _leave_uploading(transaction: Transaction, claims: Sequence[Claim], state: s
     moved = {row[0] for row in rows}
     lost = {one.owner for one in claims if one.hash not in moved}
     if lost:
-        raise _fenced(lost)
+        raise fenced(lost)
 
 
 def current(transaction: Transaction, hashes: Iterable[bytes]) -> dict[bytes, StoredObject]:
     """The wanted generation of each content: the one that is uploading, stored or verified, if there is one."""
     rows = transaction.execute(
         """
-        SELECT hash, generation, state, size, source, parts FROM objects
+        SELECT hash, generation, state, size, source, parts, detail FROM objects
         WHERE hash = ANY(%s) AND state IN ('uploading', 'stored', 'verified')
         """,
         [sorted(set(hashes))],
@@ -222,8 +223,9 @@ def generations(transaction: Transaction, named: Iterable[tuple[bytes, int]]) ->
     pairs = sorted(set(named))
     rows = transaction.execute(
         """
-        SELECT o.hash, o.generation, o.state, o.size, o.source, o.parts
+        SELECT o.hash, o.generation, o.state, o.size, o.source, o.parts, o.detail
         FROM objects o JOIN unnest(%s::bytea[], %s::int[]) AS given (hash, generation) USING (hash, generation)
+        ORDER BY o.hash, o.generation
         """,
         [[pair[0] for pair in pairs], [pair[1] for pair in pairs]],
     )
@@ -270,7 +272,8 @@ def _owner_columns(owners: Iterable[Owner]) -> list[list[object]]:
     return [[one.topic for one in listed], [one.partition for one in listed], [one.epoch for one in listed]]
 
 
-def _fenced(lost: Iterable[Owner]) -> Fenced:
+def fenced(lost: Iterable[Owner]) -> Fenced:
+    """The error of a write that came under an epoch that is not the newest."""
     names = ", ".join(sorted(f"{one.topic}/{one.partition} (epoch {one.epoch})" for one in lost))
     return Fenced(
         f"a newer owner has taken {names}.",

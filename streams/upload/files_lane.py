@@ -23,6 +23,7 @@ from headwater.schemas.records import ChangeKind, FileChange, ObjectStored
 from headwater.schemas.topics import SYNC_OBJECTS, SYNC_REQUESTS, Topic, fs_changes
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.upload.config import UploadConfig
+from headwater.streams.upload.dead_letters import give_up
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
 from headwater.streams.upload.reading import Roots, check_path, read_exactly, torn
@@ -220,26 +221,9 @@ class FilesLane:
         return [*(Output(SYNC_OBJECTS, record) for record in stored), *requests_for(waiting)]
 
     def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
-        """Name the path as an exception, and let go of a claim that the record holds, so that others may send it."""
         record = dead.record
         assert isinstance(record, FileChange)
-        with self._catalog.transaction() as transaction:
-            noted = PathException(
-                record.source, record.path, record.epoch, record.seq, files.DEAD_LETTERED + error.happened, True
-            )
-            files.note_exceptions(transaction, [noted])
-            if record.hash is None or record.parts:
-                return ()
-            owners = self._ownership.hold(transaction, {dead.partition})
-            held = objects.take_over(transaction, owners, [record.hash])
-            counters.add(transaction, objects.mark_gone(transaction, held, [noted.reason] * len(held)))
-            left = {record.hash} - objects.current(transaction, [record.hash]).keys()
-            others = [
-                one
-                for one in files.waiting_paths(transaction, left)
-                if (one.source, one.path) != (record.source, record.path)
-            ]
-        return requests_for(others)
+        return requests_for(give_up(self._catalog, self._ownership, dead.partition, record, error))
 
     def close(self) -> None:
         self._transfers.close()

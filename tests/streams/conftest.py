@@ -165,8 +165,7 @@ class World:
 
     def run_child(self, build: str, records: Sequence[Record], *, die: str, when: str = "after", nth: int = 1) -> int:
         """Process one batch in a child that dies around a method (``Class.method``); returns its exit status (99)."""
-        status = self._child(build, records, die=die, when=when, nth=nth).wait(60)
-        return status
+        return self._child(build, records, die=die, when=when, nth=nth).wait(60)
 
     def _child(self, build: str, records: Sequence[Record], **death: object) -> subprocess.Popen[bytes]:
         order = {

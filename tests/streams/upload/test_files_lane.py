@@ -340,7 +340,7 @@ def test_a_buried_record_is_a_named_exception_until_it_is_redriven(world: World,
     assert world.query("SELECT active FROM exceptions") == [(False,)]
 
 
-def test_a_wrong_key_is_a_clear_refusal_that_keeps_the_claim(world: World, catalog_dsn: str) -> None:
+def test_a_wrong_key_is_a_clear_refusal_that_keeps_the_claim(world: World) -> None:
     content = world.write(b"one", b"light")
     config = world.store.config
     wrong = S3Config(bucket=config.bucket, endpoint=config.endpoint, access_key_id="nobody", secret_access_key="x" * 9)
@@ -386,7 +386,7 @@ def test_a_death_after_any_step_loses_nothing_and_sends_nothing_finished_again(
     assert world.query("SELECT uncommitted FROM datasets") == [(2,)]
 
 
-def test_the_lane_works_on_a_root_that_is_mounted_elsewhere(world: World, catalog_dsn: str) -> None:
+def test_the_lane_works_on_a_root_that_is_mounted_elsewhere(world: World) -> None:
     world.write(b"one", b"light")
     change = world.change(b"one")
     world.query("UPDATE sources SET root = %s", b"/nowhere")
