@@ -1,0 +1,192 @@
+"""The client of S3 against a real server: what is stored, what is refused, and how a refusal reads."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+
+from headwater.connectors.s3 import ObjectStore, PutOutcome, S3Config
+from headwater.rules.errors import Corrupt, NotFound, Refused, Unavailable
+
+PART = 5 * 1024 * 1024
+
+
+@pytest.fixture
+def store(bucket: str) -> ObjectStore:
+    return ObjectStore(S3Config.from_url(bucket))
+
+
+@pytest.mark.parametrize("data", [b"", b"light", random.Random(1).randbytes(9 * 1024 * 1024)])
+def test_a_whole_object_comes_back_as_it_was(store: ObjectStore, data: bytes) -> None:
+    assert store.put_whole("objects/ab/x.1", data) is PutOutcome.stored
+    assert store.get("objects/ab/x.1") == data
+    assert b"".join(store.chunks("objects/ab/x.1")) == data
+    head = store.head("objects/ab/x.1")
+    assert head is not None
+    assert head.size == len(data)
+
+
+def test_an_object_is_created_once_and_never_overwritten(store: ObjectStore) -> None:
+    store.put_whole("x", b"light")
+    assert store.put_whole("x", b"other") is PutOutcome.already_there
+    assert store.get("x") == b"light"
+
+
+def test_small_content_is_written_again_without_complaint(store: ObjectStore) -> None:
+    store.put("manifests/x", b"rows")
+    store.put("manifests/x", b"rows")
+    assert store.get("manifests/x") == b"rows"
+
+
+def test_ranges(store: ObjectStore) -> None:
+    store.put_whole("x", b"0123456789")
+    assert store.read_range("x", 3, 4) == b"3456"
+    assert store.read_range("x", 8, 4) == b"89"
+    with pytest.raises(NotFound):
+        store.read_range("x", 10, 1)
+
+
+def test_what_is_not_there(store: ObjectStore) -> None:
+    assert store.head("x") is None
+    with pytest.raises(NotFound):
+        store.get("x")
+    with pytest.raises(NotFound):
+        list(store.chunks("x"))
+
+
+@pytest.mark.parametrize("key", ["a" * 200 + "/" + "b" * 200, "ü/日本/😀", "a%2Fb", "with space ", "a+b=c&d?e#f"])
+def test_keys_of_any_shape_come_back(store: ObjectStore, key: str) -> None:
+    store.put_whole(key, b"light")
+    assert store.get(key) == b"light"
+    upload = store.create_multipart(key + "2")
+    assert store.find_multiparts(key + "2") == [upload]
+
+
+def test_parts_make_one_object(store: ObjectStore) -> None:
+    first, second = random.Random(2).randbytes(PART), b"tail"
+    upload = store.create_multipart("x")
+    other = store.create_multipart("x2")
+    assert store.find_multiparts("x") == [upload], "a longer key with the same beginning is another key"
+    etags = {1: store.upload_part("x", upload, 1, first), 2: store.upload_part("x", upload, 2, second)}
+    assert {number: part.etag for number, part in store.list_parts("x", upload).items()} == etags
+    assert [part.size for part in store.list_parts("x", upload).values()] == [PART, 4]
+    store.complete_multipart("x", upload, etags)
+    assert store.get("x") == first + second
+    store.abort_multipart("x2", other)
+    store.abort_multipart("x2", other)
+    assert store.find_multiparts("x2") == []
+    for ended in (lambda: store.list_parts("x2", other), lambda: store.upload_part("x2", other, 1, b"late")):
+        with pytest.raises(NotFound):
+            ended()
+
+
+class Flipper:
+    """A TCP pass-through that flips one byte of a marked body, as a broken network card may."""
+
+    MARK = b"flip this: "
+
+    def __init__(self, server: tuple[str, int]) -> None:
+        self._server = server
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self._server)
+            threading.Thread(target=self._carry, args=(client, server, True), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, False), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket, flip: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                target.sendall(data.replace(self.MARK + b"a", self.MARK + b"b") if flip else data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        if not flip:
+            source.close()
+            target.close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def flipped(bucket: str) -> Iterator[ObjectStore]:
+    address = urlsplit(bucket)
+    flipper = Flipper((address.hostname or "", address.port or 0))
+    config = replace(S3Config.from_url(bucket), endpoint=f"http://127.0.0.1:{flipper.port}", attempts=1)
+    yield ObjectStore(config)
+    flipper.close()
+
+
+def test_the_server_refuses_a_whole_object_whose_bytes_changed_on_the_way(
+    flipped: ObjectStore, store: ObjectStore
+) -> None:
+    with pytest.raises(Corrupt, match="do not match their checksum"):
+        flipped.put_whole("x", Flipper.MARK + b"a")
+    assert store.head("x") is None
+
+
+def test_the_server_refuses_a_part_whose_bytes_changed_on_the_way(flipped: ObjectStore, store: ObjectStore) -> None:
+    upload = store.create_multipart("x")
+    with pytest.raises(Corrupt, match="do not match their checksum"):
+        flipped.upload_part("x", upload, 1, Flipper.MARK + b"a")
+    assert store.list_parts("x", upload) == {}
+
+
+@pytest.mark.parametrize(("access", "secret"), [("nobody", None), (None, "wrong-secret")])
+def test_wrong_credentials_are_a_refusal_that_names_the_setting(
+    bucket: str, access: str | None, secret: str | None
+) -> None:
+    right = S3Config.from_url(bucket)
+    wrong = replace(
+        right,
+        access_key_id=access or right.access_key_id,
+        secret_access_key=secret or right.secret_access_key,
+    )
+    store = ObjectStore(wrong)
+    for attempt in (lambda: store.put_whole("x", b"light"), lambda: store.create_multipart("x")):
+        with pytest.raises(Refused, match=r"refused the credentials.*HEADWATER_S3") as caught:
+            attempt()
+        assert secret is None or secret not in str(caught.value)
+
+
+def test_a_bucket_that_is_not_there_is_a_refusal_until_it_is_created(bucket: str) -> None:
+    config = S3Config.from_url(bucket)
+    store = ObjectStore(replace(config, bucket=config.bucket + "x"))
+    for attempt in (lambda: store.put_whole("x", b"light"), lambda: store.create_multipart("x")):
+        with pytest.raises(Refused, match=r"bucket does not exist.*Create the bucket"):
+            attempt()
+    store.ensure_bucket()
+    store.ensure_bucket()
+    assert store.put_whole("x", b"light") is PutOutcome.stored
+
+
+def test_a_server_that_does_not_answer_is_unavailable(bucket: str) -> None:
+    store = ObjectStore(replace(S3Config.from_url(bucket), endpoint="http://127.0.0.1:1", attempts=1))
+    for attempt in (
+        lambda: store.put_whole("x", b"light"),
+        lambda: store.create_multipart("x"),
+        lambda: store.head("x"),
+    ):
+        with pytest.raises(Unavailable, match="does not answer"):
+            attempt()
+
+
+def test_sixteen_threads_share_one_client(store: ObjectStore) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = list(pool.map(lambda number: store.put_whole(f"x{number % 50}", b"light"), range(100)))
+    assert outcomes.count(PutOutcome.stored) == 50
