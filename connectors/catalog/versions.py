@@ -66,12 +66,19 @@ class Version:
 def take_over(transaction: Transaction, dataset: str, repository: str) -> Dataset:
     """Become the dataset's committer: the next epoch, also for an intent that was left unpublished.
 
+    The first committer makes the dataset, and counts what was recorded before there was one.
     Raises BadSettings when the dataset lives in another lakeFS repository.
     """
     transaction.execute(
-        "INSERT INTO datasets (dataset, repository, committer_epoch) VALUES (%s, %s, 1) "
-        "ON CONFLICT (dataset) DO UPDATE SET committer_epoch = datasets.committer_epoch + 1",
-        [dataset, repository],
+        """
+        INSERT INTO datasets (dataset, repository, committer_epoch, uncommitted)
+        VALUES (%s, %s, 1, (
+            SELECT count(*) FROM paths p JOIN sources s USING (source)
+            WHERE s.dataset = %s AND (p.epoch, p.seq) > (p.committed_epoch, p.committed_seq)
+        ))
+        ON CONFLICT (dataset) DO UPDATE SET committer_epoch = datasets.committer_epoch + 1
+        """,
+        [dataset, repository, dataset],
     )
     taken = find(transaction, dataset)
     assert taken is not None

@@ -62,7 +62,7 @@ class Announcer:
 
     def _is_announced(self, version: int) -> bool:
         """Is the version's record on the topic? Versions come in order: reading back to an earlier one is enough."""
-        consumer = self._kafka.consumer(f"commit.{self._dataset}.tail", enable_partition_eof=True)
+        consumer = self._kafka.consumer(f"commit.{self._dataset}.tail", enable_partition_eof=True, fetch_wait_max_ms=20)
         try:
             partition = TopicPartition(self._kafka.physical(DATASET_VERSIONS), 0)
             low, high = consumer.get_watermark_offsets(partition, timeout=_SECONDS)

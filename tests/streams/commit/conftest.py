@@ -130,8 +130,8 @@ class World:
     def object_row(self, content: bytes, size: int, state: str, generation: int = 1) -> None:
         with self.catalog.transaction() as transaction:
             transaction.execute(
-                "INSERT INTO objects (hash, generation, state, size, source, claim_topic, claim_partition, claim_epoch) "
-                "VALUES (%s, %s, %s, %s, 'films', 't', 0, 1) "
+                "INSERT INTO objects (hash, generation, state, size, source, claim_topic, claim_partition, "
+                "claim_epoch) VALUES (%s, %s, %s, %s, 'films', 't', 0, 1) "
                 "ON CONFLICT (hash, generation) DO UPDATE SET state = excluded.state",
                 [content, generation, state, size],
             )
@@ -230,13 +230,11 @@ class World:
 
     def expected_listing(self, source: str = "films") -> dict[str, tuple[str, int]]:
         """The tree as lakeFS should list it. For paths whose names lakeFS can hold."""
-        return {
-            f"{source}/{path.decode()}": (content_hash(data).hex(), len(data)) for path, data in self.tree.items()
-        }
+        return {f"{source}/{path.decode()}": (content_hash(data).hex(), len(data)) for path, data in self.tree.items()}
 
     def announced(self) -> list[DatasetVersion]:
         """Every committed record on dataset.versions, as any consumer reads it."""
-        consumer = self.kafka.consumer(f"reader-{uuid4().hex}", enable_partition_eof=True)
+        consumer = self.kafka.consumer(f"reader-{uuid4().hex}", enable_partition_eof=True, fetch_wait_max_ms=20)
         found: list[DatasetVersion] = []
         try:
             consumer.assign([TopicPartition(self.kafka.physical(DATASET_VERSIONS), 0, 0)])
@@ -269,5 +267,3 @@ def world(addresses: Addresses) -> Iterator[World]:
     errors = made.stop()
     made.catalog.close()
     assert not errors
-
-
