@@ -70,16 +70,14 @@ def _at(moment: datetime) -> Start:
     return Start("time", int(moment.astimezone(UTC).timestamp() * 1000))
 
 
-def key_text(key: bytes | None) -> str:
-    """A key for people: ``source/path`` of a file, hex of a hash, else its text."""
+def key_text(topic: str, key: bytes | None) -> str:
+    """A key for people: ``source/path`` of a file, hex of a hash, else its text. ``topic`` as the catalogue names it."""
     if key is None:
         return "(no key)"
-    source, nul, path = key.partition(b"\x00")
-    if nul:
+    if topic.startswith("fs.changes."):
+        source, _, path = key.partition(b"\x00")
         return f"{display(source)}/{display(path)}"
-    if len(key) == HASH_BYTES:
-        return key.hex()
-    return display(key)
+    return key.hex() if len(key) == HASH_BYTES else display(key)
 
 
 def browse(

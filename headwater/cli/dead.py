@@ -87,7 +87,7 @@ def show(
         ("letter", found.id + ("" if found.open else "  (redriven)")),
         ("buried", f"{output.moment(found.timestamp_ms)} by group {record.group}, after {record.redrives} redrives"),
         ("error", f"{record.error}: {record.message}"),
-        ("key", key_text(record.original_key)),
+        ("key", key_text(record.topic, record.original_key)),
         *(("header", f"{header.name} = {display_of(header.value)}") for header in record.headers),
     ]
     console = output.console()
@@ -106,7 +106,7 @@ def show(
 @app.command()
 def redrive(
     context: typer.Context,
-    chosen: Annotated[list[str] | None, typer.Argument(metavar="[LETTER]...", help="Letters to send back.")] = None,
+    chosen: Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="Letters to send back.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All that wait, or all that the filters leave.")] = False,
     topic: Topic = None,
     error: Error = None,

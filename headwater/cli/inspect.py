@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from headwater.cli import frame, output
 from headwater.cli.frame import AsJson
-from headwater.rules.identity import display
+from headwater.rules.identity import HASH_BYTES, display
 
 if TYPE_CHECKING:
     from headwater.connectors.kafka.browse import Seen
@@ -38,13 +39,13 @@ def inspect(
 
     console, count = output.console(), 0
     begin = start_at(start, datetime.now(UTC))
-    wanted = None if key is None else lambda seen: key in key_text(seen.key)
+    wanted = None if key is None else lambda seen: key in key_text(topic, seen.key)
     for seen in browse(frame.of(context).kafka, topic, begin, follow=follow, wanted=wanted, limit=limit):
         count += 1
         if as_json:
-            output.print_json(_document(seen, key_text(seen.key)), lines=True)
+            output.print_json(_document(seen, key_text(topic, seen.key)), lines=True)
         else:
-            _print(console, seen, key_text(seen.key))
+            _print(console, seen, key_text(topic, seen.key))
     if not count and not as_json:
         console.print(f"No record of {topic} from {start}{' with that key' if key else ''}.", style="dim")
 
@@ -89,14 +90,18 @@ def _body(seen: Seen) -> Text:
 
 
 def fields_of(record: Any) -> list[tuple[str, str]]:
-    """The fields of a record for people: those that say something, paths readable, hashes as hex."""
+    """The fields of a record for people: those that differ from their default; paths and times readable, hashes hex."""
     shown = []
-    for name in record.__dataclass_fields__:
-        value = getattr(record, name)
-        if value is None or value in ("", ()) or name == "display":
-            continue
-        if isinstance(value, bytes):
-            plain = output.plain(value)
-            value = plain if isinstance(plain, str) and len(value) == 32 else display(value)
-        shown.append((name, str(value)))
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value != field.default and value not in (b"", "") and field.name != "display":
+            shown.append((field.name, _field_text(field.name, value)))
     return shown
+
+
+def _field_text(name: str, value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex() if len(value) == HASH_BYTES else display(value)
+    if name == "mtime_ns":
+        return output.moment(value // 1_000_000)
+    return f"{value:o}" if name == "mode" and isinstance(value, int) else str(value)

@@ -70,7 +70,7 @@ def sync(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
-    with serving(the.settings, f"agent-{source}", health), _view(the, agent, as_json=as_json):
+    with _view(the, agent, as_json=as_json), serving(the.settings, f"agent-{source}", health):
         status = agent.run(once=once)
     if as_json:
         output.print_json(status.as_json(), lines=True)

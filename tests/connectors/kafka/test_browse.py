@@ -150,7 +150,8 @@ def test_any_other_start_is_refused_with_the_forms(text):
 
 
 def test_keys_are_readable():
-    assert key_text(b"photos\x00a/b\xff\n.jpg") == "photos/a/b\\xff\\n.jpg"
-    assert key_text(b"\x01" * 32) == "01" * 32
-    assert key_text(b"fs.changes.lab/3/7") == "fs.changes.lab/3/7"
-    assert key_text(None) == "(no key)"
+    assert key_text("fs.changes.lab", b"photos\x00a/b\xff\n.jpg") == "photos/a/b\\xff\\n.jpg"
+    assert key_text("fs.changes.lab", b"photos\x00" + b"p" * 25) == "photos/" + "p" * 25
+    assert key_text("sync.objects", b"\x01\x00" * 16) == "0100" * 16
+    assert key_text("dead.letters", b"fs.changes.lab/3/7") == "fs.changes.lab/3/7"
+    assert key_text("sync.objects", None) == "(no key)"
