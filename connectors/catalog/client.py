@@ -6,6 +6,7 @@ No transaction waits for S3, lakeFS, Kafka or a GPU: do the slow work first, the
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from headwater.rules.errors import HeadwaterError, Refused, Unavailable
 
 _REFUSAL = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) \".*\" does not exist")
 """libpq gives no error code for a connection that the server turns away, only its words."""
+
+# The pool logs every failed attempt; the error that we raise says it once.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 Transaction = Connection[TupleRow]
 """A connection inside an open transaction: what the modules beside this one take."""
