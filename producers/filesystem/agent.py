@@ -231,7 +231,8 @@ class Agent:
         self._settling.done(path, now)
         if isinstance(outcome, Reading):
             self._recorder.record(outcome)
-            metrics.AGENT_READ_BYTES.labels(self._config.source).inc(outcome.signature.size)
+            if outcome.content is not None and outcome.content.parts is not None:
+                metrics.AGENT_READ_BYTES.labels(self._config.source).inc(outcome.signature.size)
         elif isinstance(outcome, Unreadable):
             self._recorder.except_path(path, outcome.reason)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,19 +22,20 @@ from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.status import AgentStatus
 from headwater.schemas import codec, topics
 from headwater.schemas.records import ChangeKind, FileChange, FilePart
+from headwater.schemas.topics import Topic
+from headwater.stack.postgres import create_database, database_address
 
 SITE = "here"
-SOURCE = "media"
 TOPICS = (topics.fs_changes(SITE), topics.fs_parts(SITE), topics.SYNC_REQUESTS)
-QUIET = {ChangeKind.checkpoint}
 
 
 @dataclass
 class Cloud:
-    """Reads the agent's topics from their start, and can stand in for upload and verify."""
+    """Reads the agent's topics from now on, and can stand in for upload and verify."""
 
     kafka: Kafka
     catalog: Catalog
+    source: str
     records: list[FileChange] = field(default_factory=list)
     parts: list[FilePart] = field(default_factory=list)
     checkpoints: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -43,11 +45,15 @@ class Cloud:
         self._consumer = self.kafka.consumer("test.cloud")
         self._consumer.assign(
             [
-                TopicPartition(self.kafka.physical(topic), partition, 0)
+                TopicPartition(self.kafka.physical(topic), partition, self._end(topic, partition))
                 for topic in TOPICS[:2]
                 for partition in range(topic.partitions)
             ]
         )
+
+    def _end(self, topic: Topic, partition: int) -> int:
+        """Tests share topics; each has its own source and looks at what comes after its beginning."""
+        return self._consumer.get_watermark_offsets(TopicPartition(self.kafka.physical(topic), partition), 10)[1]
 
     def read(self) -> Cloud:
         """Take what has arrived and, if it ``verifies``, say in the catalog that everything is recorded and safe."""
@@ -55,13 +61,15 @@ class Cloud:
         for message in self._consumer.consume(1000, timeout=0.05):
             assert message.error() is None
             record = codec.decode(message.value())
+            assert isinstance(record, FilePart | FileChange)
+            assert record.source == self.source
             if isinstance(record, FilePart):
                 self.parts.append(record)
-            elif isinstance(record, FileChange) and record.kind is ChangeKind.checkpoint:
+            elif record.kind is ChangeKind.checkpoint:
                 partition = message.partition()
                 assert partition is not None
                 self.checkpoints[partition] = max(self.checkpoints.get(partition, (0, 0)), (record.epoch, record.seq))
-            elif isinstance(record, FileChange):
+            else:
                 new.append(record)
         self.records += new
         if self.verifies:
@@ -81,7 +89,7 @@ class Cloud:
                 transaction.execute(
                     "INSERT INTO checkpoints VALUES (%s, %s, %s, %s) ON CONFLICT (source, partition) "
                     "DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq",
-                    [SOURCE, partition, epoch, seq],
+                    [self.source, partition, epoch, seq],
                 )
 
     def of(self, path: bytes) -> list[FileChange]:
@@ -115,33 +123,40 @@ class Cloud:
         self._consumer.close()
 
 
-@pytest.fixture
-def kafka(stack: Any, kafka_prefix: str) -> Kafka:
-    kafka = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix))
+@pytest.fixture(scope="session")
+def kafka(stack: Any) -> Kafka:
+    kafka = Kafka(KafkaConfig(stack.kafka, prefix=f"t{uuid.uuid4().hex[:8]}."))
     apply(kafka, TOPICS)
     return kafka
 
 
-@pytest.fixture
-def catalog(catalog_dsn: str) -> Iterator[Catalog]:
-    with Catalog(CatalogConfig(catalog_dsn)) as catalog:
+@pytest.fixture(scope="session")
+def catalog(stack: Any) -> Iterator[Catalog]:
+    name = f"t{uuid.uuid4().hex[:12]}"
+    create_database(stack.postgres, name)
+    with Catalog(CatalogConfig(database_address(stack.postgres, name))) as catalog:
         catalog.migrate()
         yield catalog
 
 
 @pytest.fixture
-def cloud(kafka: Kafka, catalog: Catalog) -> Iterator[Cloud]:
-    cloud = Cloud(kafka, catalog)
+def source() -> str:
+    return f"s{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def cloud(kafka: Kafka, catalog: Catalog, source: str) -> Iterator[Cloud]:
+    cloud = Cloud(kafka, catalog, source)
     yield cloud
     cloud.close()
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> AgentConfig:
+def config(tmp_path: Path, source: str) -> AgentConfig:
     root = tmp_path / "root"
     root.mkdir()
     return AgentConfig(
-        source=SOURCE,
+        source=source,
         site=SITE,
         dataset="films",
         root=root,
