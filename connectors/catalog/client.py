@@ -19,7 +19,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from headwater.rules.errors import HeadwaterError, Refused, Unavailable
+from headwater.rules.errors import HeadwaterError, NotFound, Refused, Unavailable
 
 _REFUSAL = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) \".*\" does not exist")
 """libpq gives no error code for a connection that the server turns away, only its words."""
@@ -77,6 +77,12 @@ class Catalog:
                 yield connection
         except HeadwaterError:
             raise
+        except psycopg.errors.UndefinedTable as error:
+            raise NotFound(
+                f"the catalog at {without_password(self.config.dsn)} lacks a table: {error.diag.message_primary}",
+                kept="Nothing was written.",
+                advice="Run `headwater up`: it brings the catalog's tables up to date.",
+            ) from error
         except PoolTimeout as error:
             raise self._mapped(self._connection_failure() or error) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.connectors.catalog import Catalog, CatalogConfig
 from headwater.connectors.catalog.client import without_password
-from headwater.rules.errors import Refused, Unavailable
+from headwater.rules.errors import NotFound, Refused, Unavailable
 
 
 def test_many_processes_may_migrate_at_once_and_each_migration_runs_once(catalog_dsn: str) -> None:
@@ -53,6 +53,15 @@ def test_a_wrong_password_is_refused_at_once(catalog_dsn: str) -> None:
         catalog.migrate()
     assert "catalog.dsn" in raised.value.advice
     assert "password=wrong" not in str(raised.value)
+
+
+def test_a_catalog_without_tables_says_how_to_make_them(catalog_dsn: str) -> None:
+    with (
+        Catalog(CatalogConfig(catalog_dsn)) as catalog,
+        pytest.raises(NotFound, match="headwater up"),
+        catalog.transaction() as transaction,
+    ):
+        transaction.execute("SELECT * FROM counters")
 
 
 @pytest.mark.parametrize(
