@@ -6,6 +6,7 @@ order. It is therefore never changed here, only reported.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs f
     ConfigResource,
     NewTopic,
     ResourceType,
+    TopicMetadata,
 )
 
 from headwater.connectors.kafka.client import Kafka
@@ -54,18 +56,18 @@ class Drift:
 def describe(kafka: Kafka, topics: Iterable[Topic]) -> dict[str, FoundTopic]:
     """What the cluster has of these topics, by the catalogue's name; what is missing is absent."""
     names = {kafka.physical(topic): topic.name for topic in topics}
+    listed = _listed(kafka)
+    present = [name for name in names if name in listed]
     try:
-        metadata = kafka.admin().list_topics(timeout=_SECONDS)
-        present = [name for name in names if name in metadata.topics]
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in present]
         configs = kafka.admin().describe_configs(resources, request_timeout=_SECONDS) if resources else {}
         settings = {resource.name: future.result() for resource, future in configs.items()}
     except KafkaException as error:
-        raise kafka.mapped(error, asked="The topics were to be listed.") from error
+        raise kafka.mapped(error, asked="The settings of the topics were to be read.") from error
     return {
         names[name]: FoundTopic(
-            partitions=len(metadata.topics[name].partitions),
-            replication=min(len(part.replicas) for part in metadata.topics[name].partitions.values()),
+            partitions=len(listed[name].partitions),
+            replication=min(len(part.replicas) for part in listed[name].partitions.values()),
             retention_ms=int(settings[name]["retention.ms"].value),
             cleanup_policy=settings[name]["cleanup.policy"].value,
         )
@@ -119,14 +121,10 @@ def apply(kafka: Kafka, topics: Iterable[Topic], replication: int | None = None)
 
 def verify_topics(kafka: Kafka, topics: Iterable[Topic]) -> None:
     """Called at the start of every process. Raises TopicMismatch for a missing topic or a wrong partition count."""
-    topics = tuple(topics)
-    try:
-        metadata = kafka.admin().list_topics(timeout=_SECONDS)
-    except KafkaException as error:
-        raise kafka.mapped(error, asked="The topics were to be checked.") from error
+    listed = _listed(kafka)
     wrong: list[Drift] = []
     for topic in topics:
-        found = metadata.topics.get(kafka.physical(topic))
+        found = listed.get(kafka.physical(topic))
         if found is None:
             wrong.append(Drift(topic.name, "topic", f"{topic.partitions} partitions", None, True))
         elif len(found.partitions) != topic.partitions:
@@ -140,6 +138,14 @@ def retention_ms(topic: Topic) -> int:
     return _FOR_EVER_MS if topic.retention is None else int(topic.retention.total_seconds() * 1_000)
 
 
+def _listed(kafka: Kafka) -> dict[str, TopicMetadata]:
+    """Every topic of the cluster, by its name there."""
+    try:
+        return kafka.admin().list_topics(timeout=_SECONDS).topics
+    except KafkaException as error:
+        raise kafka.mapped(error, asked="The topics were to be listed.") from error
+
+
 def _create(kafka: Kafka, topics: list[Topic], replication: int | None) -> None:
     new = [
         NewTopic(
@@ -151,6 +157,10 @@ def _create(kafka: Kafka, topics: list[Topic], replication: int | None) -> None:
         for topic in topics
     ]
     _wait(kafka, kafka.admin().create_topics(new, operation_timeout=_SECONDS), "Topics were to be created.")
+    deadline = time.monotonic() + _SECONDS
+    # The controller has them; a broker learns of them a moment later, and until then denies that they exist.
+    while not {topic.topic for topic in new} <= _listed(kafka).keys() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _alter(kafka: Kafka, changes: list[Drift]) -> None:

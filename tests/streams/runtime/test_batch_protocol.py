@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from headwater.connectors.kafka import Kafka, KafkaConfig
@@ -68,8 +69,8 @@ class Till:
             notes.write(f"{what} {len(batch.inputs)} {batch.is_current()}\n")
 
 
-def die_after(step: int, occurrence: int) -> None:
-    """Kill this process right after the step's method returned for the ``occurrence``-th time with something."""
+def strike_after(step: int, number: signal.Signals, occurrence: int) -> None:
+    """Send this process a signal right after the step's method returned for the ``occurrence``-th time."""
     owner, name = STEPS[step]
     inner = getattr(owner, name)
     seen = 0
@@ -77,10 +78,10 @@ def die_after(step: int, occurrence: int) -> None:
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
         nonlocal seen
         result = inner(*arguments, **keywords)
-        if step != 1 or result is not None:
+        if step != 1 or result is not None:  # a read that found nothing is no step
             seen += 1
         if seen == occurrence:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
         return result
 
     setattr(owner, name, wrapped)
@@ -88,8 +89,8 @@ def die_after(step: int, occurrence: int) -> None:
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    if settings["die_after"]:
-        die_after(settings["die_after"], occurrence=2)
+    if settings["step"]:
+        strike_after(settings["step"], signal.Signals(settings["signal"]), occurrence=2)
     kafka = Kafka(KafkaConfig(settings["servers"], settings["prefix"], settings["client"]))
     till = Till(Path(settings["notes"]), settings["records"], settings["seconds"])
     run_until_signalled(Member(kafka, till, MemberConfig(slot_folder=Path(settings["slots"]))))
@@ -104,7 +105,13 @@ class Children:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(
-        self, name: str, *, die_after: int = 0, records: int = 10, seconds: float = 0.0, **client: Any
+        self,
+        name: str,
+        *,
+        strike: tuple[int, signal.Signals] = (0, signal.SIGKILL),
+        records: int = 10,
+        seconds: float = 0.0,
+        **client: Any,
     ) -> subprocess.Popen[bytes]:
         settings = {
             "servers": self._log.kafka.config.bootstrap_servers,
@@ -112,12 +119,13 @@ class Children:
             "client": {key.replace("_", "."): value for key, value in client.items()},
             "notes": str(self.notes(name)),
             "slots": str(self._folder / "slots"),
-            "die_after": die_after,
+            "step": strike[0],
+            "signal": strike[1],
             "records": records,
             "seconds": seconds,
         }
         with (self._folder / f"{name}.log").open("wb") as output:
-            child = subprocess.Popen([sys.executable, __file__, json.dumps(settings)], stderr=output)
+            child = subprocess.Popen([sys.executable, __file__, json.dumps(settings)], stdout=output, stderr=output)
         self._started.append(child)
         return child
 
@@ -126,6 +134,11 @@ class Children:
 
     def has_noted(self, name: str, what: str) -> bool:
         return self.notes(name).exists() and what in self.notes(name).read_text()
+
+    def has_logged(self, name: str, *events: str) -> bool:
+        """One of these events."""
+        written = (self._folder / f"{name}.log").read_text()
+        return any(event in written for event in events)
 
     def end(self) -> None:
         for child in self._started:
@@ -141,51 +154,86 @@ def children(log: Any, tmp_path: Path) -> Iterator[Children]:
     members.end()
 
 
+Run = tuple[Any, Children, "subprocess.Popen[bytes]"]
+
+
+def struck_members(
+    make_log: Callable[[], Any], folder: pytest.TempPathFactory, steps: Sequence[int], number: signal.Signals
+) -> dict[int, Run]:
+    """For each step a log of its own, with a member that gets the signal after that step of its second batch."""
+    runs = {}
+    for step in steps:
+        log = make_log()
+        log.place_orders(range(COUNT))
+        team = Children(log, folder.mktemp(f"step{step}"))
+        runs[step] = (log, team, team.start("struck", strike=(step, number)))
+    return runs
+
+
 @pytest.fixture(scope="module")
-def aftermath(
+def after_kills(
     make_log: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory, eventually: Callable[..., Any]
 ) -> Iterator[dict[int, list[int]]]:
-    """For each step: the receipts after a member was killed behind it and another one took over. All at once, because
-    each waits for the group to miss the dead member."""
-    logs = {step: make_log() for step in STEPS}
-    teams = {step: Children(logs[step], tmp_path_factory.mktemp(f"step{step}")) for step in STEPS}
+    """For each step: the receipts after a member was killed behind it and another one took over. All runs at once,
+    because each waits for its group to miss the dead member."""
+    runs = struck_members(make_log, tmp_path_factory, list(STEPS), signal.SIGKILL)
     try:
-        for step, log in logs.items():
-            log.place_orders(range(COUNT))
-            killed = teams[step].start("killed", die_after=step)
+        for _, team, killed in runs.values():
             assert killed.wait(60) == -signal.SIGKILL
-            teams[step].start("next")
-        for log in logs.values():
+            team.start("next")
+        for log, _, _ in runs.values():
             eventually(lambda log=log: len(log.receipt_numbers()) >= COUNT, within_seconds=60)
-        yield {step: log.receipt_numbers() for step, log in logs.items()}
+        yield {step: log.receipt_numbers() for step, (log, _, _) in runs.items()}
     finally:
-        for team in teams.values():
+        for _, team, _ in runs.values():
             team.end()
 
 
 @pytest.mark.fault
 @pytest.mark.parametrize("step", STEPS)
-def test_a_member_killed_after_any_step_leaves_each_output_once(aftermath: dict[int, list[int]], step: int) -> None:
-    assert aftermath[step] == list(range(COUNT))
+def test_a_member_killed_after_any_step_leaves_each_output_once(after_kills: dict[int, list[int]], step: int) -> None:
+    assert after_kills[step] == list(range(COUNT))
+
+
+FROZEN_AT = (2, 5, 6)
+"""In a step; with outputs on the brokers; with the offsets joined in. Never seen to end by itself."""
+
+
+@pytest.fixture(scope="module")
+def after_thaws(
+    make_log: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory, eventually: Callable[..., Any]
+) -> Iterator[dict[int, tuple[list[int], int | None]]]:
+    """For each step: the receipts, and the exit code if it has one, of a member that was frozen until another one had
+    done its work (so beyond the session's and the transaction's time-outs), and then thawed, with more to do."""
+    runs = struck_members(make_log, tmp_path_factory, FROZEN_AT, signal.SIGSTOP)
+    try:
+        for _, team, frozen in runs.values():
+            process = psutil.Process(frozen.pid)
+            eventually(lambda process=process: process.status() == psutil.STATUS_STOPPED, within_seconds=60)
+            team.start("heir")
+        for log, _, frozen in runs.values():
+            eventually(lambda log=log: len(log.receipt_numbers()) >= COUNT, within_seconds=60)
+            frozen.send_signal(signal.SIGCONT)
+            log.place_orders(range(COUNT, 2 * COUNT))
+        for log, team, _ in runs.values():
+            eventually(lambda log=log: len(log.receipt_numbers()) >= 2 * COUNT, within_seconds=60)
+            eventually(
+                lambda team=team: team.has_logged("struck", "member.starting_over", "batch.dropped"), within_seconds=60
+            )
+        yield {step: (log.receipt_numbers(), frozen.poll()) for step, (log, _, frozen) in runs.items()}
+    finally:
+        for _, team, _ in runs.values():
+            team.end()
 
 
 @pytest.mark.fault
-def test_a_frozen_member_that_wakes_after_its_timeouts_repeats_nothing(
-    log: Any, children: Children, eventually: Callable[..., Any]
+@pytest.mark.parametrize("step", FROZEN_AT)
+def test_a_member_that_wakes_after_its_timeouts_repeats_nothing_and_goes_on(
+    after_thaws: dict[int, tuple[list[int], int | None]], step: int
 ) -> None:
-    log.place_orders(range(COUNT))
-    frozen = children.start("frozen", seconds=0.3)
-    eventually(lambda: children.has_noted("frozen", "ended"), within_seconds=40)
-    frozen.send_signal(signal.SIGSTOP)
-
-    children.start("heir")
-    eventually(lambda: len(log.receipt_numbers()) >= COUNT, within_seconds=60)
-    frozen.send_signal(signal.SIGCONT)
-    log.place_orders(range(COUNT, 2 * COUNT))
-
-    eventually(lambda: len(log.receipt_numbers()) >= 2 * COUNT, within_seconds=60)
-    assert log.receipt_numbers() == list(range(2 * COUNT))
-    assert frozen.poll() is None, "it joins the group anew"
+    receipts, exit_code = after_thaws[step]
+    assert receipts == list(range(2 * COUNT))
+    assert exit_code is None, "it joins the group anew"
 
 
 @pytest.mark.fault
@@ -193,7 +241,7 @@ def test_a_slow_step_whose_partitions_are_taken_is_repeated_by_the_new_owner_alo
     log: Any, children: Children, eventually: Callable[..., Any]
 ) -> None:
     log.place_orders(range(COUNT))
-    children.start("slow", records=COUNT, seconds=6.0)
+    children.start("slow", records=COUNT, seconds=3.0)
     eventually(lambda: children.has_noted("slow", "began"), within_seconds=40)
 
     children.start("joining")
@@ -201,7 +249,9 @@ def test_a_slow_step_whose_partitions_are_taken_is_repeated_by_the_new_owner_alo
     eventually(lambda: len(log.receipt_numbers()) >= COUNT, within_seconds=60)
     eventually(lambda: children.has_noted("slow", "ended"), within_seconds=20)
     first = children.notes("slow").read_text().splitlines()[:2]
-    assert [line.split()[::2] for line in first] == [["began", "True"], ["ended", "False"]], "a step sees that it is in vain"
+    assert [line.split()[::2] for line in first] == [["began", "True"], ["ended", "False"]], (
+        "a step sees that it is in vain"
+    )
     assert log.receipt_numbers() == list(range(COUNT))
 
 
