@@ -43,7 +43,7 @@ class AgentStatus:
     @property
     def exit_code(self) -> int:
         """What ``--once`` ends with: 0, or 3 where some paths are named instead of verified."""
-        return 3 if self.exceptions else 0
+        return 3 if self.exceptions or self.pending else 0
 
     def as_json(self) -> dict[str, object]:
         return {**asdict(self), "verified": self.verified}

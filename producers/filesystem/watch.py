@@ -17,6 +17,7 @@ from inotify_simple import INotify, flags
 
 from headwater.observe import logs
 from headwater.producers.filesystem.tree import Tree, join, parent_of
+from headwater.rules.errors import Refused
 
 log = logs.logger()
 
@@ -99,6 +100,19 @@ class DirtySet:
             return len(self._paths) + len(self._directories) + len(self._trees) + self._everything
 
 
+def _inotify() -> INotify:
+    """Raises Refused where this user has too many of them open already."""
+    try:
+        return INotify()
+    except OSError as error:
+        raise Refused(
+            f"the kernel gave no inotify instance: {error.strerror}.",
+            asked="To watch the root for changes:",
+            kept="Nothing was changed.",
+            advice="Raise fs.inotify.max_user_instances (sysctl), or stop other programs that watch files.",
+        ) from error
+
+
 class Watch:
     """A watch on every directory that was given to ``add``. ``wake`` is called after something became dirty.
 
@@ -110,7 +124,7 @@ class Watch:
         self._tree = tree
         self._dirty = dirty
         self._wake = wake
-        self._inotify = INotify()
+        self._inotify = _inotify()
         self._lock = Lock()
         self._path_of: dict[int, bytes] = {}
         self._watch_of: dict[bytes, int] = {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import socket
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from headwater.connectors.catalog.client import Catalog, CatalogConfig
 from headwater.connectors.kafka.client import Kafka
@@ -183,20 +186,36 @@ class Running:
         return self.agent.status
 
 
+def drop_capabilities() -> None:
+    """This thread, and those that it starts, are bound by file modes and owners from now on (capabilities(7))."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0
+    for capability in (1, 2, 28):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_LEASE
+        sets[0] &= ~(1 << capability)
+    assert libc.capset(header, sets) == 0
+
+
 Follow = Callable[..., Any]
 
 
 @pytest.fixture
 def follow(config: AgentConfig, kafka: Kafka, catalog: Catalog) -> Follow:
-    """``with follow(setting=…) as running:`` an agent in a thread; it is stopped, and must not have failed."""
+    """``with follow(setting=…) as running:`` an agent in a thread; it is stopped, and must not have failed.
+
+    ``as_anybody``: without root's right to read and lease every file.
+    """
 
     @contextmanager
-    def run(**settings: Any) -> Iterator[Running]:
+    def run(*, as_anybody: bool = False, **settings: Any) -> Iterator[Running]:
         agent = Agent(replace(config, **settings), kafka, catalog)
         failure: list[BaseException] = []
 
         def work() -> None:
             try:
+                if as_anybody:
+                    drop_capabilities()
                 agent.run()
             except BaseException as error:
                 failure.append(error)
@@ -212,3 +231,58 @@ def follow(config: AgentConfig, kafka: Kafka, catalog: Catalog) -> Follow:
                 raise failure[0]
 
     return run
+
+
+class PassThrough:
+    """A TCP link to the catalog that can be cut and mended."""
+
+    def __init__(self, dsn: str) -> None:
+        found = conninfo_to_dict(dsn)
+        self._target = (str(found["host"]), int(found["port"] or 5432))
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._is_cut = False
+        self.dsn = make_conninfo(dsn, host="127.0.0.1", port=self._server.getsockname()[1])
+        Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._server.accept()
+            except OSError:
+                return
+            if self._is_cut:
+                near.close()
+                continue
+            far = socket.create_connection(self._target)
+            self._open += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                Thread(target=self._copy, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def _copy(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        self._is_cut = True
+        for connection in self._open:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def close(self) -> None:
+        self.cut()
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        for connection in (self._server, *self._open):
+            connection.close()
+
+
+@pytest.fixture
+def pass_through() -> Callable[[str], Any]:
+    return lambda dsn: closing(PassThrough(dsn))
