@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pyarrow.compute import Expression
+
 from headwater.connectors.s3 import ObjectStore
 from headwater.rules.errors import Corrupt
 from headwater.rules.identity import content_hash
@@ -30,8 +32,11 @@ class Manifests:
         self._objects.put(manifest_key(content), data)
         return content
 
-    def read(self, content: bytes) -> Iterator[ManifestRow]:
-        """The rows, in the order of their places. Raises NotFound, and Corrupt where the bytes are not the manifest."""
+    def read(self, content: bytes, where: Expression | None = None) -> Iterator[ManifestRow]:
+        """The rows that ``where`` selects, in the order of their places.
+
+        Raises NotFound, and Corrupt where the bytes are not the manifest.
+        """
         data = self._objects.get(manifest_key(content))
         if content_hash(data) != content:
             raise Corrupt(
@@ -39,8 +44,8 @@ class Manifests:
                 kept="The catalog's version_changes hold the same rows.",
                 advice="Restore the object from a backup or another region.",
             )
-        return manifest.decode(data)
+        return manifest.decode(data, where)
 
-    def files(self, contents: Sequence[bytes]) -> Iterator[ManifestRow]:
-        """The files of the version that these manifests make: a base, then deltas, oldest first."""
-        return manifest.applied([self.read(content) for content in contents])
+    def files(self, contents: Sequence[bytes], where: Expression | None = None) -> Iterator[ManifestRow]:
+        """The files of the version that these manifests make (a base, then deltas, oldest first), by place."""
+        return manifest.applied([self.read(content, where) for content in contents])

@@ -10,13 +10,14 @@ The bytes of a manifest follow from its rows alone, so its BLAKE3 names it: writ
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby, islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.rules.errors import Corrupt
@@ -116,12 +117,26 @@ def encode(rows: Iterable[ManifestRow], about: Mapping[str, str]) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def decode(data: bytes) -> Iterator[ManifestRow]:
-    """The rows, in the order of their places. Raises Corrupt where the bytes are no manifest."""
+def with_prefix(prefix: str) -> pc.Expression:
+    """Selects the places that start so."""
+    return pc.starts_with(pc.field("place"), prefix)
+
+
+def at(places: Collection[str]) -> pc.Expression:
+    """Selects exactly these places."""
+    return pc.field("place").isin(pa.array(sorted(places), pa.string()))
+
+
+def decode(data: bytes, where: pc.Expression | None = None) -> Iterator[ManifestRow]:
+    """The rows that ``where`` selects (all without it), in the order of their places.
+
+    Raises Corrupt where the bytes are no manifest.
+    """
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=_ROW_COLUMNS):
-            columns = [batch.column(name).to_pylist() for name in _ROW_COLUMNS]
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=SCHEMA.names):
+            selected = batch if where is None else batch.filter(where)
+            columns = [selected.column(name).to_pylist() for name in _ROW_COLUMNS]
             for values in zip(*columns, strict=True):
                 yield row_of(dict(zip(_ROW_COLUMNS, values, strict=True)))
     except (pa.ArrowException, KeyError, ValueError) as error:

@@ -223,7 +223,7 @@ def _count(transaction: Transaction) -> tuple[int, int, int, int]:
 
 
 def _write_version(
-    transaction: Transaction, head: versions.Dataset, messages: list[str], counts: tuple[int, int, int, int]
+    transaction: Transaction, head: versions.DatasetRow, messages: list[str], counts: tuple[int, int, int, int]
 ) -> None:
     added, changed, removed, bytes_gained = counts
     number = head.head + 1

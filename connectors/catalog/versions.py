@@ -22,7 +22,7 @@ _CURSOR_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class DatasetRow:
     """A dataset as its newest published version leaves it. ``head`` 0, ``head_commit`` None: nothing published yet."""
 
     dataset: str
@@ -63,7 +63,7 @@ class Version:
     announced_at: datetime | None
 
 
-def take_over(transaction: Transaction, dataset: str, repository: str) -> Dataset:
+def take_over(transaction: Transaction, dataset: str, repository: str) -> DatasetRow:
     """Become the dataset's committer: the next epoch, also for an intent that was left unpublished.
 
     The first committer makes the dataset, and counts what was recorded before there was one.
@@ -94,8 +94,8 @@ def take_over(transaction: Transaction, dataset: str, repository: str) -> Datase
     return taken
 
 
-def find(transaction: Transaction, dataset: str) -> Dataset | None:
-    with transaction.cursor(row_factory=class_row(Dataset)) as cursor:
+def find(transaction: Transaction, dataset: str) -> DatasetRow | None:
+    with transaction.cursor(row_factory=class_row(DatasetRow)) as cursor:
         return cursor.execute(
             "SELECT dataset, repository, committer_epoch, head, head_commit, files, content_bytes, uncommitted "
             "FROM datasets WHERE dataset = %s",

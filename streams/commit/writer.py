@@ -28,7 +28,7 @@ from itertools import islice
 
 from headwater.connectors.catalog import Catalog, versions
 from headwater.connectors.catalog.freeze import freeze
-from headwater.connectors.catalog.versions import Dataset, Version
+from headwater.connectors.catalog.versions import DatasetRow, Version
 from headwater.connectors.lakefs import LakeFS
 from headwater.connectors.lakefs.client import Entry
 from headwater.connectors.lakefs.comparison import delta_problems, entry_of
@@ -60,7 +60,7 @@ class VersionWriter:
         lakefs: LakeFS,
         announcer: Announcer,
         bucket: str,
-        dataset: Dataset,
+        dataset: DatasetRow,
     ) -> None:
         self._catalog = catalog
         self._manifests = manifests
