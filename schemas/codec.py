@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
-from typing import Any, get_type_hints
+from operator import attrgetter
+from typing import Any, get_origin, get_type_hints
 
 import fastavro
 from fastavro.types import AvroMessage
@@ -65,8 +66,20 @@ def _to_plain(value: Any) -> AvroMessage:
     if isinstance(value, tuple):
         return [_to_plain(item) for item in value]
     if is_dataclass(value):
-        return {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
+        names, values_of, nested = _layout(value.__class__)
+        plain = dict(zip(names, values_of(value), strict=True))
+        for name in nested:
+            plain[name] = _to_plain(plain[name])
+        return plain
     return value  # type: ignore[no-any-return]  # bytes, str, int and StrEnum are what Avro takes
+
+
+@cache
+def _layout(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[str, ...]]:
+    """Of a record class: its fields, a quick way to read them all, and those that hold further records."""
+    names = tuple(field.name for field in fields(kind))
+    nested = tuple(name for name, hint in get_type_hints(kind).items() if get_origin(hint) is tuple)
+    return names, attrgetter(*names), nested
 
 
 @cache
@@ -103,7 +116,7 @@ def decode(value: bytes | None) -> Record:
         raise BadRecord(f"the value has {0 if value is None else len(value)} bytes, too few for a schema id")
     magic, schema_id = _FRAME.unpack_from(value)
     if magic != _MAGIC:
-        raise BadRecord(f"the value starts with byte {magic:#04x}, not with 0x00 of the Confluent wire format")
+        raise BadRecord(f"the value starts with byte {value[0]:#04x}, not with 0x00 of the Confluent wire format")
     writer = history().get(schema_id)
     if writer is None:
         raise BadRecord(
