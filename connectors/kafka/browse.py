@@ -71,7 +71,7 @@ def _at(moment: datetime) -> Start:
 
 
 def key_text(topic: str, key: bytes | None) -> str:
-    """A key for people: ``source/path`` of a file, hex of a hash, else its text. ``topic`` as the catalogue names it."""
+    """A key for people: ``source/path`` of a file, hex of a hash, else its text. ``topic`` is the catalogue's."""
     if key is None:
         return "(no key)"
     if topic.startswith("fs.changes."):

@@ -32,7 +32,7 @@ def list_letters(
     all_letters: Annotated[bool, typer.Option("--all", help="Also those that were redriven.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the dead letters, oldest first, and how many there are of each error."""
+    """Show the dead letters that wait, oldest first."""
     from headwater.connectors.kafka.dead_letters import letters
 
     found = [
@@ -74,7 +74,7 @@ def show(
     letter: Annotated[str, typer.Argument(help="topic/partition/offset, as `headwater dead list` shows it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show one dead letter: why it died, and its payload, decoded where that is possible."""
+    """Show one dead letter: why it died, and its payload."""
     from headwater.connectors.kafka.browse import key_text
     from headwater.connectors.kafka.dead_letters import letter as find
 
@@ -113,10 +113,10 @@ def redrive(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send dead letters back to the partitions they came from, each once; its group then tries it again.
+    """Send dead letters back to where they came from, once.
 
-    Key, value and headers are as they were, with headwater-redrives one higher. A letter that was redriven is not
-    sent again; if it fails again, it comes back as a new letter.
+    Their group then tries them again. Key, value and headers are as they were, with headwater-redrives one higher. A
+    letter that was redriven is not sent again; if its record fails again, that is a new letter.
     """
     from headwater.connectors.kafka.dead_letters import Redrive, letters
 

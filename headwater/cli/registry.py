@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from threading import Event
 from typing import Annotated
 
 import typer
@@ -28,4 +29,7 @@ def registry(
         output.console().print(
             f"Schema Registry (read only) at {server.url}; try {server.url}/subjects", soft_wrap=True
         )
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        stopped = Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+        stopped.wait()

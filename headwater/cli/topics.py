@@ -17,7 +17,7 @@ Replication = Annotated[int | None, typer.Option(help="Copies of each partition.
 
 @app.command()
 def describe(context: typer.Context, replication: Replication = None, as_json: AsJson = False) -> None:
-    """Show each topic beside the catalogue, and what differs. Changes nothing."""
+    """Show each topic, and where it differs from the catalogue."""
     from headwater.connectors.kafka import topics
 
     kafka = frame.of(context).kafka
@@ -60,7 +60,11 @@ def describe(context: typer.Context, replication: Replication = None, as_json: A
 
 @app.command()
 def apply(context: typer.Context, replication: Replication = None, as_json: AsJson = False) -> None:
-    """Make the cluster match the catalogue: create what is missing, alter what may be altered. Safe to repeat."""
+    """Make the cluster's topics match the catalogue.
+
+    Creates what is missing and alters what may be altered. Safe to repeat. A partition count is never changed: it
+    decides where each key goes.
+    """
     from headwater.connectors.kafka import topics
 
     mended = topics.apply(frame.of(context).kafka, _catalogue(context), replication)

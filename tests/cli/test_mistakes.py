@@ -1,0 +1,58 @@
+"""What a person can get wrong: each mistake ends in a sentence that says what to do, never in a traceback."""
+
+import json
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["upp"], 2, "Did you mean 'up'"),
+        (["inspect"], 2, "Missing argument"),
+        (["lag", "--every", "soon"], 2, "valid number"),
+        (["dead", "redrive"], 2, "give --all"),
+        (["lag"], 78, "kafka.bootstrap_servers is not set"),
+        (["progress"], 78, "catalog.dsn is not set"),
+        (["run", "upload-file"], 66, "no group 'upload-file'"),
+        (["run", "commit"], 78, "is not set"),
+        (["--config", "gone.toml", "lag"], 78, "gone.toml does not exist"),
+        (["--set", "kafka.bootstrap_server=b:1", "lag"], 78, "kafka.bootstrap_servers?"),
+        (["--set", "s3.secret_access_key=x", "lag"], 78, "would show a secret"),
+        (["logs", "nobody"], 66, "headwater up"),
+    ],
+)
+def test_a_mistake_is_named_with_its_fix(command, arguments, code, says):
+    ended = command(*arguments)
+
+    assert ended.code == code, ended.err
+    assert says in " ".join(ended.err.replace("│", " ").split())
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
+
+
+def test_a_broker_that_does_not_answer_is_named(command):
+    ended = command("topics", "describe", "--json", HEADWATER_KAFKA="127.0.0.1:1")
+
+    assert ended.code == 69
+    error = json.loads(ended.err)
+    assert error["error"] == "Unavailable"
+    assert "127.0.0.1:1" in error["happened"]
+    assert "HEADWATER_KAFKA" in error["next"]
+    assert ended.out == ""
+
+
+def test_a_wrong_file_is_named_with_its_line(command, tmp_path):
+    (tmp_path / "headwater.toml").write_text("site = 'lab'\nkafka = [\n")
+
+    ended = command("lag")
+
+    assert ended.code == 78
+    assert "headwater.toml is not TOML" in " ".join(ended.err.split())
+
+
+def test_a_mistake_in_json_mode_is_json(command):
+    ended = command("lag", "--json", "--every", "soon")
+
+    assert ended.code == 2
+    assert "--every" in json.loads(ended.err)["happened"]
