@@ -15,7 +15,11 @@ Other = TypeVar("Other", Entry, Difference)
 
 
 def entry_of(row: ManifestRow, bucket: str) -> Entry | None:
-    """A row's file as lakeFS has it; None for what lakeFS does not have: symbolic links, removed paths."""
+    """A row's file as lakeFS has it; None for what lakeFS does not have: symbolic links, removed paths.
+
+    The metadata must name the generation: to lakeFS, an entry of which only the address changed is the same entry, and
+    the commit keeps the old address.
+    """
     if row.change is Change.removed or row.hash is None or row.generation is None:
         return None
     return Entry(
