@@ -55,7 +55,7 @@ class Once:
         return status.pending == 0 or self._all_named()
 
     def _all_named(self) -> bool:
-        pending = self._index.files.pending(-1, _NAMED_LIMIT)
+        pending = self._index.files.pending(-1, self._index.seq, _NAMED_LIMIT)
         if len(pending) == _NAMED_LIMIT:
             return False
         paths = [path.path for path in pending]

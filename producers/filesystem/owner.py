@@ -79,7 +79,7 @@ class Owner:
                 if not page:
                     return
                 for path in page:
-                    self._index.files.put(_from_catalog(path), sent_at=self._clock())
+                    self._index.files.put(_from_catalog(path), sent_at=self._clock(), is_new=True)
                 after = page[-1].path
 
     def beat(self) -> None:
@@ -101,10 +101,12 @@ class Owner:
         self._poll_at = monotonic() + self._config.verified_poll_seconds
         again: list[bytes] = []
         try:
+            with self._catalog.transaction() as transaction:
+                self.complete_to = sources.complete_to(transaction, self._ownership)
             for _ in range(_PAGES_PER_POLL):
-                pending = self._index.files.pending(self._cursor, _PAGE)
-                again += self._judge(pending)
-                self._cursor = pending[-1].seq if len(pending) == _PAGE else -1
+                recorded = self._index.files.pending(self._cursor, self.complete_to, _PAGE)
+                again += self._judge(recorded)
+                self._cursor = recorded[-1].seq if len(recorded) == _PAGE else -1
                 if self._cursor < 0:
                     break
         except Unavailable as error:
@@ -112,13 +114,13 @@ class Owner:
             self._note(error)
         return again
 
-    def _judge(self, pending: list[Pending]) -> list[bytes]:
-        assert self._ownership is not None
-        hashes = {path.hash for path in pending if path.hash is not None}
-        with self._catalog.transaction() as transaction:
-            self.complete_to = sources.complete_to(transaction, self._ownership)
-            states = sources.object_states(transaction, list(hashes)) if hashes else {}
-        recorded = [path for path in pending if path.seq <= self.complete_to]
+    def _judge(self, recorded: list[Pending]) -> list[bytes]:
+        """Mark those that are safe: recorded in the catalog, their bytes verified; returns those that wait in vain."""
+        hashes = {path.hash for path in recorded if path.hash is not None}
+        states: dict[bytes, str] = {}
+        if hashes:
+            with self._catalog.transaction() as transaction:
+                states = sources.object_states(transaction, list(hashes))
         safe = [path for path in recorded if path.hash is None or states.get(path.hash) == "verified"]
         if safe:
             with self._index.transaction():

@@ -106,6 +106,7 @@ class Recorder:
                 sends=known.sends + 1 if known is not None and same_content else 1,
             ),
             sent_at=self._clock(),
+            is_new=known is None,
         )
 
     def _renamed_from(self, reading: Reading) -> KnownFile | None:

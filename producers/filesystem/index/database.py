@@ -87,16 +87,19 @@ class Index:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One transaction, with the counter in it: what the block gave out is committed or given out again."""
+        """One transaction, with the counter in it: what the block gave out is committed, or the agent ends.
+
+        After an error the tables' counts are not those of the file any more: open the index anew.
+        """
         before = self.seq
         self.database.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self.outbox.flush()
             if self.seq != before:
                 self.database.execute("UPDATE meta SET value = ? WHERE name = 'seq'", (str(self.seq),))
             self.database.execute("COMMIT")
         except BaseException:
-            self.seq = before
             self.database.execute("ROLLBACK")
             raise
 

@@ -19,6 +19,8 @@ class Exceptions:
         self.count = int(database.execute("SELECT count(*) FROM exceptions").fetchone()[0])
 
     def reason(self, path: bytes) -> str | None:
+        if not self.count:
+            return None  # nearly always: every recorded path asks
         row = self._database.execute("SELECT reason FROM exceptions WHERE path = ?", (path,)).fetchone()
         return str(row[0]) if row else None
 

@@ -124,11 +124,12 @@ class Files:
     def missing(self, since_before: float, limit: int) -> list[KnownFile]:
         return self._select("missing_since <= ? ORDER BY missing_since LIMIT ?", (since_before, limit))
 
-    def pending(self, after_seq: int, limit: int) -> list[Pending]:
+    def pending(self, after_seq: int, to_seq: int, limit: int) -> list[Pending]:
+        """Paths that are not known to be verified, sent behind ``after_seq`` and up to ``to_seq``, oldest first."""
         rows = self._database.execute(
             "SELECT directory, name, hash, seq, sends, sent_at FROM files "
-            "WHERE verified = 0 AND seq > ? ORDER BY seq LIMIT ?",
-            (after_seq, limit),
+            "WHERE verified = 0 AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            (after_seq, to_seq, limit),
         )
         return [Pending(join(directory, name), *rest) for directory, name, *rest in rows]
 
@@ -143,11 +144,10 @@ class Files:
         query = f"SELECT {_COLUMNS} FROM files WHERE {condition}"
         return [_known(row) for row in self._database.execute(query, values)]
 
-    def put(self, known: KnownFile, *, sent_at: float) -> None:
-        """Remember what is being sent now; it is pending again."""
+    def put(self, known: KnownFile, *, sent_at: float, is_new: bool) -> None:
+        """Remember what is being sent now; it is pending again. ``is_new``: the path had no row."""
         signature, attributes = known.signature, known.attributes
-        if self.get(known.path) is None:
-            self.count += 1
+        self.count += is_new
         self._database.execute(
             f"INSERT OR REPLACE INTO files ({_COLUMNS}, verified, sent_at) VALUES ({'?, ' * 17}NULL, 0, ?)",
             (

@@ -29,14 +29,21 @@ class OutboxTable:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         database.executescript(_TABLE)
+        self._new: list[tuple[int, str, bytes, bytes, int]] = []
         self.count = int(database.execute("SELECT count(*) FROM outbox").fetchone()[0])
 
     def add(self, seq: int, topic: str, key: bytes, value: bytes, event_time_us: int) -> None:
-        self._database.execute(
-            "INSERT INTO outbox (seq, topic, key, value, event_time_us) VALUES (?, ?, ?, ?, ?)",
-            (seq, topic, key, value, event_time_us),
-        )
+        """Put a record in; it is written with the others of its transaction, by ``flush``."""
+        self._new.append((seq, topic, key, value, event_time_us))
         self.count += 1
+
+    def flush(self) -> None:
+        """Write what was added: the last statement of each transaction."""
+        if self._new:
+            self._database.executemany(
+                "INSERT INTO outbox (seq, topic, key, value, event_time_us) VALUES (?, ?, ?, ?, ?)", self._new
+            )
+            self._new.clear()
 
     def after(self, id: int, limit: int) -> list[Waiting]:
         rows = self._database.execute("SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?", (id, limit))
