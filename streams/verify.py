@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blake3 import blake3
@@ -26,6 +26,7 @@ from headwater.schemas.records import ObjectStored, ObjectVerified, RequestReaso
 from headwater.schemas.topics import SYNC_OBJECTS, SYNC_OBJECTS_LARGE, SYNC_REQUESTS, SYNC_VERIFIED, Topic
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.upload.outputs import requests_for
+from headwater.streams.upload.records import of_type
 from headwater.streams.upload.transfers import Transfers
 
 log = logs.logger()
@@ -104,14 +105,14 @@ class Verifier:
         return BatchLimits(records=self._config.large_batch_records if self._large else self._config.batch_records)
 
     def process(self, batch: Batch) -> Sequence[Output]:
-        named = {_named(one) for one in batch.inputs}
+        named = {_named(one): one for one in batch.inputs}
         judged, failure = self.examine(batch, self.find(named))
         self.judge(judged)
         if failure is not None:
             raise failure
         return self.outputs(named)
 
-    def find(self, named: set[tuple[bytes, int]]) -> list[tuple[StoredObject, list[Part]]]:
+    def find(self, named: Iterable[tuple[bytes, int]]) -> list[tuple[StoredObject, list[Part]]]:
         """Step 1. The objects that wait for a verdict, with their parts."""
         with self._catalog.transaction() as transaction:
             waiting = [one for one in objects.generations(transaction, named).values() if one.state == "stored"]
@@ -194,7 +195,7 @@ class Verifier:
         for one, wrong in bad.items():
             log.error("object.condemned", hash=one.hash.hex(), generation=one.generation, key=one.key, reason=wrong)
 
-    def outputs(self, named: set[tuple[bytes, int]]) -> Sequence[Output]:
+    def outputs(self, named: Mapping[tuple[bytes, int], Input]) -> Sequence[Output]:
         """Step 4."""
         with self._catalog.transaction() as transaction:
             found = objects.generations(transaction, named)
@@ -202,18 +203,23 @@ class Verifier:
             lost = condemned - objects.current(transaction, condemned).keys()
             waiting = files.waiting_paths(transaction, lost)
         verdicts = [
-            ObjectVerified(
-                hash=one.hash,
-                generation=one.generation,
-                size=one.size,
-                verdict=Verdict(one.state),
-                mode=self._config.mode,
-                detail=one.detail,
+            Output(
+                SYNC_VERIFIED,
+                ObjectVerified(
+                    hash=one.hash,
+                    generation=one.generation,
+                    size=one.size,
+                    verdict=Verdict(one.state),
+                    mode=self._config.mode,
+                    detail=one.detail,
+                ),
+                named[one.hash, one.generation],
             )
             for one in found.values()
             if one.state in ("verified", "condemned")
         ]
-        return [*(Output(SYNC_VERIFIED, one) for one in verdicts), *requests_for(waiting, RequestReason.condemned)]
+        causes = {content: cause for (content, _), cause in named.items()}
+        return [*verdicts, *requests_for(waiting, causes, RequestReason.condemned)]
 
     def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:  # noqa: ARG002
         """Nothing to say: the object stays stored, and a version names the paths that wait for its verdict."""
@@ -233,8 +239,7 @@ class Verifier:
 
 
 def _named(one: Input) -> tuple[bytes, int]:
-    record = one.record
-    assert isinstance(record, ObjectStored)
+    record = of_type(one, ObjectStored)
     return record.hash, record.generation
 
 

@@ -62,6 +62,20 @@ def parts_of(
     return found
 
 
+def first_parts(transaction: Transaction, claims: Iterable[Claim]) -> dict[tuple[bytes, int], Part]:
+    """Part 0 of each claim that has one, by (hash, generation)."""
+    listed = list(claims)
+    rows = transaction.execute(
+        """
+        SELECT p.hash, p.generation, p.index, p.first_byte, p.length, p.part_hash, p.etag
+        FROM object_parts p JOIN unnest(%s::bytea[], %s::int[]) AS given (hash, generation) USING (hash, generation)
+        WHERE p.index = 0
+        """,
+        [[one.hash for one in listed], [one.generation for one in listed]],
+    )
+    return {(row[0], row[1]): Part(*row) for row in rows}
+
+
 def finished(transaction: Transaction, claims: Iterable[Claim]) -> list[Claim]:
     """Those of the claims of which every part is in S3."""
     listed = list(claims)

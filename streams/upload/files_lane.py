@@ -14,38 +14,31 @@ from dataclasses import dataclass
 
 from headwater.connectors.catalog import counters, files, objects
 from headwater.connectors.catalog.client import Catalog, Transaction
-from headwater.connectors.catalog.files import PathException, SourceRow
+from headwater.connectors.catalog.files import SourceRow
 from headwater.connectors.catalog.objects import Claim, Owner, Wanted
 from headwater.connectors.s3 import ObjectStore, PutOutcome
 from headwater.observe import logs, metrics
-from headwater.rules.errors import BadRecord, HeadwaterError, Torn
-from headwater.schemas.records import ChangeKind, FileChange, ObjectStored
+from headwater.rules.errors import HeadwaterError, Torn
+from headwater.schemas.records import FileChange, ObjectStored
 from headwater.schemas.topics import SYNC_OBJECTS, SYNC_REQUESTS, Topic, fs_changes
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
+from headwater.streams.upload.changes import (
+    Change,
+    checked,
+    checkpoint_of,
+    exception_of,
+    of_present_owner,
+    whole_contents,
+)
 from headwater.streams.upload.config import UploadConfig
 from headwater.streams.upload.dead_letters import give_up
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
-from headwater.streams.upload.reading import Roots, check_path, read_exactly, torn
+from headwater.streams.upload.reading import Roots, read_exactly, torn
 from headwater.streams.upload.transfers import Transfers
 
 log = logs.logger()
 LANE = "files"
-
-_STATES = {ChangeKind.created, ChangeKind.modified, ChangeKind.renamed, ChangeKind.deleted, ChangeKind.metadata}
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One record of the batch and the partition that it came from."""
-
-    partition: int
-    record: FileChange
-
-    @property
-    def whole(self) -> bytes | None:
-        """The content that this lane sends for it, if any."""
-        return self.record.hash if self.record.parts == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +102,7 @@ class FilesLane:
         if not batch.is_current():
             return ()
         self.own(batch)
-        changes = [_checked(one) for one in batch.inputs]
+        changes = [checked(one) for one in batch.inputs]
         work = self.record(changes)
         sent, failure = self.send(batch, work)
         self.settle(sent)
@@ -126,16 +119,14 @@ class FilesLane:
         with self._catalog.transaction() as transaction:
             owners = self._ownership.hold(transaction, {change.partition for change in changes})
             sources = files.sources(transaction, {change.record.source for change in changes})
-            present = [change for change in changes if _of_present_owner(change.record, sources)]
-            states = [
-                state for change in present if change.record.kind in _STATES for state in files.states_of(change.record)
-            ]
+            present = [change for change in changes if of_present_owner(change.record, sources)]
+            states = [state for one in present if one.is_state for state in files.states_of(one.record)]
             added = files.add_states(transaction, states)
             tally = files.move_heads(transaction, states)
             files.clear_dead_letters(transaction, states)
-            files.note_exceptions(transaction, [one for change in present for one in _exceptions(change.record)])
+            files.note_exceptions(transaction, [exception_of(one) for one in present if one.is_exception])
             claims, claimed = self._claims(transaction, owners, changes, present)
-            files.apply_checkpoints(transaction, [one for change in present for one in _checkpoints(change)])
+            files.apply_checkpoints(transaction, [checkpoint_of(one) for one in present if one.is_checkpoint])
             counters.add(transaction, counters.total(tally, claimed))
             files.count_uncommitted(transaction, added)
         places: dict[bytes, list[FileChange]] = defaultdict(list)
@@ -152,7 +143,7 @@ class FilesLane:
         An open claim is taken over even where its record is no longer the newest of its path: another path may wait
         for it, and nobody else may settle it.
         """
-        resumed = objects.take_over(transaction, owners, _hashes(changes))
+        resumed = objects.take_over(transaction, owners, whole_contents(changes))
         owner_of = {change.record.key(): self._ownership.owner(change.partition) for change in present}
         needed = files.newest(transaction, [change.record for change in present if change.whole is not None])
         fresh, tally = objects.claim(
@@ -207,65 +198,32 @@ class FilesLane:
 
     def outputs(self, changes: Sequence[Change]) -> Sequence[Output]:
         """Step 4."""
-        hashes = _hashes(changes)
-        if not hashes:
+        causes = {change.whole: change.cause for change in changes if change.whole is not None}
+        if not causes:
             return []
         with self._catalog.transaction() as transaction:
-            found = objects.current(transaction, hashes)
-            waiting = files.waiting_paths(transaction, hashes - found.keys())
+            found = objects.current(transaction, causes)
+            waiting = files.waiting_paths(transaction, causes.keys() - found.keys())
         stored = [
-            ObjectStored(hash=one.hash, generation=one.generation, size=one.size, source=one.source)
+            Output(
+                SYNC_OBJECTS,
+                ObjectStored(hash=one.hash, generation=one.generation, size=one.size, source=one.source),
+                causes[one.hash],
+            )
             for one in found.values()
             if one.state == "stored"
         ]
-        return [*(Output(SYNC_OBJECTS, record) for record in stored), *requests_for(waiting)]
+        return [*stored, *requests_for(waiting, causes)]
 
     def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
         record = dead.record
-        assert isinstance(record, FileChange)
-        return requests_for(give_up(self._catalog, self._ownership, dead.partition, record, error))
+        if not isinstance(record, FileChange):
+            return ()
+        waiting = give_up(self._catalog, self._ownership, dead.partition, record, error)
+        return requests_for(waiting, {one.hash: dead for one in waiting})
 
     def close(self) -> None:
         self._transfers.close()
-
-
-def _checked(one: Input) -> Change:
-    record = one.record
-    assert isinstance(record, FileChange)
-    if record.kind is ChangeKind.checkpoint:
-        return Change(one.partition, record)
-    check_path(record.path)
-    if record.kind is ChangeKind.renamed:
-        check_path(record.from_path or b"")
-    if record.kind is ChangeKind.unknown:
-        raise BadRecord(
-            "its kind of change is not known to this version.",
-            asked=f"Apply a change of {record.display} of source {record.source}.",
-            kept="Nothing was written for it.",
-            advice="Upgrade headwater on this host, then: headwater dead redrive.",
-        )
-    return Change(one.partition, record)
-
-
-def _hashes(changes: Sequence[Change]) -> set[bytes]:
-    return {change.whole for change in changes if change.whole is not None}
-
-
-def _of_present_owner(record: FileChange, sources: Mapping[str, SourceRow]) -> bool:
-    """Whether the owner of the source wrote it. Raises BadRecord for a source that the catalog does not know."""
-    row = sources.get(record.source)
-    if row is None:
-        raise BadRecord(
-            f"the catalog knows no source {record.source!r}.",
-            asked=f"Apply a change of {record.display}.",
-            kept="Nothing was written for it.",
-            advice="Was the catalog replaced? Start the source's agent (it registers the source), then redrive.",
-        )
-    if record.epoch < row.epoch:
-        metrics.UPLOAD_STALE.labels(LANE).inc()
-        log.warning("change.stale", source=record.source, path=record.display, epoch=record.epoch, now=row.epoch)
-        return False
-    return True
 
 
 def _count_skipped(needed: Sequence[FileChange], claims: Sequence[Claim]) -> None:
@@ -276,20 +234,6 @@ def _count_skipped(needed: Sequence[FileChange], claims: Sequence[Claim]) -> Non
         else:
             metrics.UPLOAD_SKIPPED_OBJECTS.labels(LANE).inc()
             metrics.UPLOAD_SKIPPED_BYTES.labels(LANE).inc(one.size)
-
-
-def _exceptions(record: FileChange) -> tuple[PathException, ...]:
-    if record.kind not in (ChangeKind.excepted, ChangeKind.cleared):
-        return ()
-    active = record.kind is ChangeKind.excepted
-    return (PathException(record.source, record.path, record.epoch, record.seq, record.reason or "", active),)
-
-
-def _checkpoints(change: Change) -> tuple[tuple[str, int, int, int], ...]:
-    record = change.record
-    if record.kind is not ChangeKind.checkpoint:
-        return ()
-    return ((record.source, change.partition, record.epoch, record.seq),)
 
 
 def _read_anywhere(roots: Roots, places: Sequence[FileChange]) -> bytes:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headwater.connectors.catalog.files import WaitingPath
 from headwater.rules.identity import display
 from headwater.schemas.records import RequestReason, SyncRequest
 from headwater.schemas.topics import SYNC_REQUESTS
-from headwater.streams.runtime.processor import Output
+from headwater.streams.runtime.processor import Input, Output
 
 
-def requests_for(waiting: Iterable[WaitingPath], reason: RequestReason = RequestReason.torn) -> list[Output]:
-    """One request for each path whose newest state waits for content that no object has."""
+def requests_for(
+    waiting: Iterable[WaitingPath], causes: Mapping[bytes, Input], reason: RequestReason = RequestReason.torn
+) -> list[Output]:
+    """One request for each path whose newest state waits for content that no object has. ``causes`` by content."""
     return [
         Output(
             SYNC_REQUESTS,
@@ -25,6 +27,7 @@ def requests_for(waiting: Iterable[WaitingPath], reason: RequestReason = Request
                 reason=reason,
                 detail=f"no stored object has content {one.hash.hex()}",
             ),
+            causes.get(one.hash),
         )
         for one in waiting
     ]

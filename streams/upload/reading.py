@@ -1,7 +1,8 @@
 """Reading the bytes that an event describes, and nothing else: below the root, through no link, from one descriptor.
 
 A file that vanished, became something else, or has other bytes than the event says is Torn. A root that is not there
-is Unavailable: an unmounted source must not look like a source whose files have all changed.
+is Unavailable: an unmounted source must not look like a source whose files have all changed. A file that we may not
+read is Permanent: as Torn it would be asked for, and sent here, for ever.
 """
 
 from __future__ import annotations
@@ -15,23 +16,13 @@ from pathlib import Path
 from types import TracebackType
 
 from headwater.connectors.catalog.files import SourceRow
-from headwater.rules.errors import BadRecord, Torn, Unavailable
+from headwater.rules.errors import Permanent, Torn, Unavailable
 from headwater.rules.identity import content_hash, display
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a fifo must not block us
-_CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO}
-
-
-def check_path(path: bytes) -> None:
-    """Raises BadRecord for a path that is not one below a root: absolute, dotted, with empty segments or NUL."""
-    if b"\x00" in path or any(segment in (b"", b".", b"..") for segment in path.split(b"/")):
-        raise BadRecord(
-            f"{display(path)!r} is not a path below a root.",
-            asked="Apply a record of a source.",
-            kept="Nothing was written for it.",
-            advice="No agent writes such a path: look at who produced the record (headwater dead show).",
-        )
+_CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO}
+_FORBIDDEN = {errno.EACCES, errno.EPERM}
 
 
 class Roots:
@@ -76,6 +67,13 @@ class Roots:
         except OSError as error:
             if error.errno in _CHANGED:
                 raise torn(source, path, f"it cannot be opened ({error.strerror})") from error
+            if error.errno in _FORBIDDEN:
+                raise Permanent(
+                    f"{display(path)} may not be read by user {os.geteuid()}.",
+                    asked=f"Upload files of source {source}.",
+                    kept="Nothing of it was stored; the path becomes a named exception.",
+                    advice="Run the uploader as a user that may read the source, then: headwater dead redrive.",
+                ) from error
             raise Unavailable(
                 f"reading {display(path)} failed: {error.strerror}.",
                 asked=f"Upload files of source {source}.",

@@ -208,16 +208,17 @@ _CHILD = """
 import os, pickle, sys
 order = pickle.load(sys.stdin.buffer)
 from headwater.connectors.catalog.client import Catalog, CatalogConfig
+from headwater.connectors import s3
 from headwater.connectors.s3 import ObjectStore, S3Config
 from headwater.streams import upload, verify
 from headwater.streams.runtime.processor import Batch
-import headwater.connectors.s3.store as store_module
+from headwater.streams.upload import multipart_uploads
 
 catalog = Catalog(CatalogConfig(order["dsn"]))
 store = ObjectStore(S3Config.from_url(order["s3"]))
 config = order["config"]
 owner, method = order["die"].split(".")
-kind = {"ObjectStore": ObjectStore}.get(owner) or getattr(upload, owner, None) or getattr(verify, owner)
+kind = next(vars(module)[owner] for module in (s3, upload, multipart_uploads, verify) if owner in vars(module))
 original = getattr(kind, method)
 calls = 0
 

@@ -81,7 +81,8 @@ def test_a_stored_object_is_verified_once_and_announced_each_time(
     world: World, files: FilesLane, verifier: Verifier
 ) -> None:
     record = stored(world, files)
-    outputs = verifier.process(world.batch(record))
+    batch = world.batch(record)
+    outputs = verifier.process(batch)
     assert [(one.topic.name, one.record) for one in outputs] == [
         (
             "sync.verified",
@@ -95,7 +96,7 @@ def test_a_stored_object_is_verified_once_and_announced_each_time(
     assert world.counters()["bytes_verified"] == 5
 
     gets = len(world.passage.sent("GET .*objects/"))
-    assert verifier.process(world.batch(record)) == outputs
+    assert verifier.process(batch) == outputs
     assert len(world.passage.sent("GET .*objects/")) == gets
     assert world.counters()["objects_verified"] == 1
 

@@ -12,10 +12,9 @@ from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.s3 import ObjectStore, S3Config
 from headwater.rules.errors import BadRecord, Fenced, Refused
 from headwater.rules.identity import content_hash, object_key
-from headwater.schemas.records import ChangeKind, FileChange, FileType, ObjectStored, RequestReason, SyncRequest
-from headwater.streams.runtime.processor import Input
+from headwater.schemas.records import ChangeKind, FileType, ObjectStored, RequestReason, SyncRequest
 from headwater.streams.upload import FilesLane
-from headwater.streams.upload.files_lane import Change
+from headwater.streams.upload.changes import checked
 
 World = Any
 
@@ -25,11 +24,6 @@ def lane(world: World) -> Iterator[FilesLane]:
     lane = FilesLane(world.config, world.catalog, world.store)
     yield lane
     lane.close()
-
-
-def change_of(one: Input) -> Change:
-    assert isinstance(one.record, FileChange)
-    return Change(one.partition, one.record)
 
 
 def kinds(outputs: Any) -> list[str]:
@@ -220,7 +214,7 @@ def test_two_partitions_that_meet_one_content_send_it_once(world: World, lane: F
     other = FilesLane(world.config, world.catalog, world.store)
     batch = world.batch(first, partition=0)
     lane.own(batch)
-    lane.record([change_of(one) for one in batch.inputs])
+    lane.record([checked(one) for one in batch.inputs])
 
     assert other.process(world.batch(second, partition=1)) == [], "the claim of partition 0 is open: only recorded"
     assert world.passage.sent("PUT .*objects/") == []
@@ -235,7 +229,7 @@ def test_a_torn_claim_asks_for_every_path_that_waits(world: World, lane: FilesLa
     first, second = world.change(b"one"), world.change(b"two")
     batch = world.batch(first, partition=0)
     lane.own(batch)
-    lane.record([change_of(one) for one in batch.inputs])
+    lane.record([checked(one) for one in batch.inputs])
     other = FilesLane(world.config, world.catalog, world.store)
     other.process(world.batch(second, partition=1))
     os.unlink(world.root / "one")
@@ -249,7 +243,7 @@ def test_a_late_write_of_an_owner_that_lost_its_partition_is_fenced(world: World
     content = world.write(b"one", b"light")
     batch = world.batch(world.change(b"one"))
     lane.own(batch)
-    work = lane.record([change_of(one) for one in batch.inputs])
+    work = lane.record([checked(one) for one in batch.inputs])
     successor = FilesLane(world.config, world.catalog, world.store)
     assert kinds(successor.process(world.batch(*(one.record for one in batch.inputs)))) == ["ObjectStored"]
     sent, _ = lane.send(batch, work)
@@ -286,7 +280,7 @@ def test_the_claim_of_an_earlier_owner_of_the_source_is_still_settled(world: Wor
     content = world.write(b"one", b"light")
     batch = world.batch(world.change(b"one"))
     lane.own(batch)
-    lane.record([change_of(one) for one in batch.inputs])
+    lane.record([checked(one) for one in batch.inputs])
     world.register(epoch=2)
     assert kinds(lane.process(batch)) == ["ObjectStored"]
     assert world.state(content) == "stored"
@@ -329,7 +323,7 @@ def test_a_buried_record_is_a_named_exception_until_it_is_redriven(world: World,
     world.write(b"one", b"light")
     batch = world.batch(world.change(b"one"))
     lane.own(batch)
-    lane.record([change_of(one) for one in batch.inputs])
+    lane.record([checked(one) for one in batch.inputs])
     lane.bury(batch.inputs[0], Refused("the server said no."))
     assert world.query("SELECT path, seq, reason, active FROM exceptions") == [
         (b"one", 1, "dead-lettered: the server said no.", True)

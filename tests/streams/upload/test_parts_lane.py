@@ -14,7 +14,8 @@ from headwater.rules.errors import BadRecord, Fenced, Refused, Transient, Unavai
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import FilePart, ObjectStored, SyncRequest
 from headwater.streams.upload import FilesLane, PartsLane
-from headwater.streams.upload.parts_lane import PartInput
+from headwater.streams.upload.emissions import checked
+from headwater.streams.upload.multipart_uploads import MultipartUploads
 
 World = Any
 PART = 5 * 1024 * 1024
@@ -133,6 +134,31 @@ def test_the_rest_of_a_torn_emission_is_dropped_and_does_not_mix_with_the_next(w
     assert world.store.get(object_key(content_hash(data), 2)) == data
 
 
+@pytest.mark.parametrize("part_bytes", [PART + 1000, PART * 2])
+def test_an_emission_that_stopped_gives_way_to_one_that_was_cut_otherwise(
+    world: World, lane: PartsLane, part_bytes: int
+) -> None:
+    data = content(17, 3 * PART)
+    world.write(b"film.mp4", data)
+    lane.process(world.batch(*world.parts(b"film.mp4", PART)[:2]))
+    outputs = lane.process(world.batch(*world.parts(b"film.mp4", part_bytes)))
+
+    assert [type(one.record) for one in outputs] == [ObjectStored]
+    assert world.objects() == [(1, "gone"), (2, "stored")]
+    assert world.store.find_multiparts(object_key(content_hash(data), 1)) == []
+    assert world.store.get(object_key(content_hash(data), 2)) == data
+    assert world.counters()["objects_claimed"] == 1
+
+
+def test_an_emission_that_comes_again_in_the_same_cuts_sends_only_what_is_missing(
+    world: World, lane: PartsLane
+) -> None:
+    world.write(b"film.mp4", content(18))
+    lane.process(world.batch(*world.parts(b"film.mp4", PART)[:2]))
+    assert [type(one.record) for one in lane.process(world.batch(*world.parts(b"film.mp4", PART)))] == [ObjectStored]
+    assert part_puts(world) == 3
+
+
 def test_a_part_that_does_not_fit_is_a_bad_record(world: World, lane: PartsLane) -> None:
     world.write(b"film.mp4", content(8))
     good = world.parts(b"film.mp4", PART)[0]
@@ -147,9 +173,9 @@ def test_a_late_write_of_an_owner_that_lost_its_partition_is_fenced(world: World
     world.write(b"film.mp4", data)
     batch = world.batch(*world.parts(b"film.mp4", PART))
     lane.own(batch)
-    inputs = [PartInput(one.partition, one.record) for one in batch.inputs]
+    inputs = [checked(one) for one in batch.inputs]
     work = lane.claim(inputs)
-    claims = lane.open(work.claims)
+    claims = MultipartUploads(world.catalog, world.store).open(work.claims)
     sent, _ = lane.send(batch, claims, work)
     successor = PartsLane(world.config, world.catalog, world.store)
     assert len(successor.process(batch)) == 1
@@ -226,14 +252,16 @@ def test_a_buried_part_names_its_path_and_frees_the_content(world: World, lane: 
 @pytest.mark.parametrize(
     ("die", "nth"),
     [
+        ("PartsLane.own", 1),
         ("PartsLane.claim", 1),
         ("ObjectStore.create_multipart", 1),
-        ("PartsLane.open", 1),
+        ("MultipartUploads.open", 1),
+        ("MultipartUploads.reconcile", 1),
         ("ObjectStore.upload_part", 2),
         ("PartsLane.send", 1),
         ("PartsLane.mark", 1),
         ("ObjectStore.complete_multipart", 1),
-        ("PartsLane.complete", 1),
+        ("MultipartUploads.complete", 1),
         ("PartsLane.settle", 1),
         ("PartsLane.outputs", 1),
     ],
@@ -257,7 +285,7 @@ def test_a_death_after_any_step_loses_nothing_and_sends_no_finished_part_again(
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("die", ["PartsLane.mark", "ObjectStore.abort_multipart", "PartsLane.abandon"])
+@pytest.mark.parametrize("die", ["PartsLane.mark", "ObjectStore.abort_multipart", "MultipartUploads.abandon"])
 def test_a_death_around_an_abort_leaves_no_orphan_and_asks_the_source(world: World, lane: PartsLane, die: str) -> None:
     data = content(15)
     world.write(b"film.mp4", data)
