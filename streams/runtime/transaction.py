@@ -88,8 +88,11 @@ class BatchTransaction:
             mapped = self._kafka.mapped(error, asked=self._asked)
             if isinstance(mapped, Fenced | Refused | TopicMismatch):
                 return mapped
+            happened = mapped.happened
+        else:
+            happened = f"Kafka at {self._kafka.config.bootstrap_servers} does not take outputs: {error}."
         return Unclear(
-            f"Kafka did not say whether it did: {error}.",
+            f"{happened} Whether it was done is not known.",
             asked=self._asked,
             kept="What was committed is kept; the batch is read again if it was not.",
         )

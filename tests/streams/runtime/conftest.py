@@ -76,13 +76,15 @@ class Log:
 
 
 @pytest.fixture(scope="session")
-def make_log(stack: Addresses) -> Callable[[], Log]:
-    def make() -> Log:
-        return Log(Kafka(KafkaConfig(stack.kafka, prefix=f"t{uuid.uuid4().hex[:8]}.")))
+def make_log(stack: Addresses) -> Callable[..., Log]:
+    """Makes a log with a prefix of its own on the shared broker, or on the one given."""
+
+    def make(kafka: Kafka | None = None) -> Log:
+        return Log(kafka or Kafka(KafkaConfig(stack.kafka, prefix=f"t{uuid.uuid4().hex[:8]}.")))
 
     return make
 
 
 @pytest.fixture
-def log(make_log: Callable[[], Log]) -> Log:
+def log(make_log: Callable[..., Log]) -> Log:
     return make_log()

@@ -1,0 +1,80 @@
+"""A member whose broker is killed under it, and comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.rules.errors import HeadwaterError
+from headwater.schemas.records import ObjectStored
+from headwater.schemas.topics import Topic
+from headwater.stack import Addresses, Ports, Stack, alive
+from headwater.streams.runtime.config import MemberConfig
+from headwater.streams.runtime.member import Member
+from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
+from headwater.streams.runtime.state import Phase
+
+ORDERS = Topic("orders", ObjectStored, "hash", 4)
+RECEIPTS = Topic("receipts", ObjectStored, "hash", 4)
+COUNT = 5_000
+
+
+class Till:
+    name = "steady"
+    reads = (ORDERS,)
+    writes = (RECEIPTS,)
+    limits = BatchLimits(records=20)
+
+    def process(self, batch: Batch) -> Sequence[Output]:
+        return [Output(RECEIPTS, one.record) for one in batch.inputs]
+
+    def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
+        raise AssertionError(f"nothing is to be buried: {dead} {error}")
+
+
+@pytest.fixture
+def broker(stack: Addresses, tmp_path: Path) -> Iterator[Stack]:
+    """A broker of this test's own; the other servers are the shared ones."""
+    shared = {name: value for name, value in stack.environment().items() if name != "HEADWATER_KAFKA"}
+    own = Stack(tmp_path / "broker", asdict(Ports.free()), environment=shared)
+    own.up()
+    yield own
+    own.down()
+
+
+@pytest.mark.fault
+def test_a_killed_broker_is_waited_for_and_each_output_is_there_once(
+    broker: Stack, make_log: Callable[..., Any], tmp_path: Path, eventually: Callable[..., Any]
+) -> None:
+    kafka = Kafka(KafkaConfig(broker.addresses().kafka, prefix="own."))
+    log = make_log(kafka)
+    member = Member(kafka, Till(), MemberConfig(slot_folder=tmp_path, retry_most_seconds=1.0))
+    thread = Thread(target=member.run)
+    thread.start()
+    try:
+        log.place_orders(range(COUNT))
+        eventually(log.receipt_numbers, within_seconds=30)
+        running = alive("kafka", broker.home)
+        assert running is not None
+        os.kill(running.pid, signal.SIGKILL)
+
+        eventually(lambda: member.state().phase is Phase.degraded, within_seconds=30)
+        assert kafka.config.bootstrap_servers in member.state().reason
+
+        broker.up()
+        log.place_orders(range(COUNT, COUNT + 10))
+        eventually(lambda: len(log.receipt_numbers()) >= COUNT + 10, within_seconds=60)
+        assert log.receipt_numbers() == list(range(COUNT + 10))
+        eventually(lambda: member.state().phase is Phase.running, within_seconds=20)
+    finally:
+        member.stop()
+        thread.join(40)
+    assert not thread.is_alive()
