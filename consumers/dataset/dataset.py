@@ -53,7 +53,7 @@ class Dataset:
             raise NotFound(
                 f"{'more than one version is' if len(found) > 1 else 'no published version is'} named {ref!r}",
                 asked=f"Finding a version of {self.name}.",
-                advice=f"headwater dataset log {self.name} lists them; v3, 3, latest and a lakeFS commit id are names.",
+                advice="`headwater dataset log` lists them; v3, 3, latest and a lakeFS commit id are names.",
             )
         return found[0]
 
@@ -79,5 +79,5 @@ class Dataset:
     def _unknown(self) -> NotFound:
         return NotFound(
             f"there is no dataset {self.name}",
-            advice="It begins with the first commit: start headwater run commit, and check the name in the settings.",
+            advice="It begins with the first commit: start `headwater run commit`, and check the name in the settings.",
         )

@@ -31,7 +31,7 @@ def file_at(dataset: Dataset, ref: str, place: str) -> ManifestRow:
         raise NotFound(
             f"version {version.version} has no {place!r}",
             asked=f"Reading a file of {dataset.name}.",
-            advice=f"headwater dataset ls {dataset.name} v{version.version} lists its files.",
+            advice=f"`headwater dataset ls v{version.version}` lists its files.",
         )
     return found
 
@@ -67,5 +67,5 @@ def content_of(dataset: Dataset, row: ManifestRow) -> Iterator[bytes]:
             f"{key} holds {size} bytes with BLAKE3 {hasher.hexdigest()}, not {row.size} with {row.hash.hex()}",
             asked=f"Reading {row.place!r} of {dataset.name}.",
             kept="The catalog and the manifest are right; the object in the bucket is not.",
-            advice=f"Find every file that it spoils with headwater dataset verify {dataset.name} REF --deep.",
+            advice="Find every file that it spoils with `headwater dataset verify REF --deep`.",
         )

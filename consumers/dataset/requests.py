@@ -30,5 +30,5 @@ def request_commit(dataset: Dataset, message: str = "", *, wait_seconds: float =
         f"no committer of {dataset.name} answered within {wait_seconds:.0f} s",
         asked=f"Committing {dataset.name}.",
         kept="The request is kept: a committer makes the version when it runs.",
-        advice="Start one with headwater run commit, or look why the running one waits in its log.",
+        advice="Start one with `headwater run commit`, or look why the running one waits in its log.",
     )

@@ -6,6 +6,7 @@ Results go to stdout, errors and logs to stderr, so that ``headwater … --json 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -28,7 +29,8 @@ WIDTH_OF_LOGS = 120
 def console(*, errors: bool = False) -> Console:
     """A console for results, or for errors. Made anew each time, since tests and pipes replace the streams."""
     stream = sys.stderr if errors else sys.stdout
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH_OF_LOGS)
+    told = stream.isatty() or "COLUMNS" in os.environ
+    return Console(file=stream, highlight=False, width=None if told else WIDTH_OF_LOGS)
 
 
 def plain(value: Any) -> Any:
