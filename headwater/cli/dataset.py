@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from headwater.cli import dataset_text, frame, output
 from headwater.cli.frame import AsJson
-from headwater.rules.identity import display
 
 if TYPE_CHECKING:
     from headwater.consumers.dataset import Dataset
