@@ -26,6 +26,7 @@ def _load() -> Any:
     return sys.modules[_NAME]
 
 
+shared_objects = _load().shared_objects
 addresses = _load().addresses
 world = _load().world
 

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import pytest
@@ -41,12 +43,12 @@ class Addresses:
 class World:
     """One dataset with one source, ``films``. ``tree`` is what its newest recorded states are: the model."""
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, addresses: Addresses, objects: ObjectStore) -> None:
         self.addresses = addresses
         self.dataset = addresses.dataset
         self.catalog = Catalog(CatalogConfig(addresses.dsn))
         self.catalog.migrate()
-        self.objects = ObjectStore(S3Config.from_url(addresses.bucket))
+        self.objects = objects
         self.lakefs = LakeFS(LakeFSConfig.from_url(addresses.lakefs))
         self.kafka = Kafka(KafkaConfig(addresses.kafka, prefix=addresses.prefix))
         apply(self.kafka, [DATASET_VERSIONS])
@@ -254,15 +256,26 @@ class World:
             consumer.close()
 
 
-@pytest.fixture
-def addresses(catalog_dsn: str, bucket: str, lakefs_url: str, stack: object, kafka_prefix: str) -> Addresses:
-    kafka = stack.kafka  # type: ignore[attr-defined]
-    return Addresses(catalog_dsn, bucket, lakefs_url, kafka, kafka_prefix, f"d{uuid4().hex[:12]}")
+@pytest.fixture(scope="session")
+def shared_objects(stack: Any) -> tuple[str, ObjectStore]:
+    """One bucket for all datasets of the session, as in production: (its address, its store)."""
+    address = urlunsplit(urlsplit(stack.s3)._replace(path=f"/t{uuid4().hex[:12]}"))
+    objects = ObjectStore(S3Config.from_url(address))
+    objects.ensure_bucket()
+    return address, objects
 
 
 @pytest.fixture
-def world(addresses: Addresses) -> Iterator[World]:
-    made = World(addresses)
+def addresses(
+    catalog_dsn: str, shared_objects: tuple[str, ObjectStore], lakefs_url: str, stack: Any, kafka_prefix: str
+) -> Addresses:
+    bucket, _ = shared_objects
+    return Addresses(catalog_dsn, bucket, lakefs_url, stack.kafka, kafka_prefix, f"d{uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def world(addresses: Addresses, shared_objects: tuple[str, ObjectStore]) -> Iterator[World]:
+    made = World(addresses, shared_objects[1])
     yield made
     errors = made.stop()
     made.catalog.close()

@@ -279,6 +279,7 @@ def test_enough_changes_make_a_version_unasked(world: Any, eventually: Callable[
 
     eventually(lambda: [record.version for record in world.announced()] == [1, 2], within_seconds=20)
 
+    assert not world.stop()
     assert world.listing("v2") == world.expected_listing()
 
 
