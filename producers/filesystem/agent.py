@@ -109,7 +109,8 @@ class Agent:
                     self._rest()
             self._outbox.close(_FAREWELL_SECONDS)
             self._owner.goodbye()
-            return self.status
+            self._shown_at = 0.0  # what is returned is the end, not the last snapshot
+            return self._show()
         finally:
             self._close()
 
