@@ -127,7 +127,7 @@ def arrive(arrivals: Path, folder: Path) -> list[str]:
     shutil.copytree(arrivals, folder, dirs_exist_ok=True)
     files = [path for path in files_below(arrivals) if path.is_file()]
     size = sum(path.stat().st_size for path in files)
-    return [f"added {len(files)} new files, {size / 1e6:,.0f} MB"]
+    return [f"added {len(files)} new files, {size / 2**20:,.0f} MiB"]
 
 
 def record(path: Path, seconds: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,9 +30,6 @@ FRAMES_PER_SECOND = 25
 GRAIN_ROWS = 64
 """The grain field is this much taller than the frame: each frame shows it at another height, so that grain moves."""
 
-Progress = Callable[[int, int], None]
-"""Called with (files done, files in all), from any thread."""
-
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
@@ -44,7 +41,7 @@ class CopyReport:
     unreadable: int
 
 
-def cached(plan: TreePlan, cache: Path, progress: Progress) -> Path:
+def cached(plan: TreePlan, cache: Path) -> Path:
     """The folder in ``cache`` that holds ``plan``, rendered now if it is not there.
 
     Rendered beside and renamed: a folder under its final name is whole, whatever was interrupted before.
@@ -54,32 +51,27 @@ def cached(plan: TreePlan, cache: Path, progress: Progress) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         draft = Path(mkdtemp(dir=cache, prefix="draft-"))
         try:
-            render(plan, draft, progress)
+            render(plan, draft)
             draft.rename(place)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return place
 
 
-def render(plan: TreePlan, folder: Path, progress: Progress) -> None:
+def render(plan: TreePlan, folder: Path) -> None:
     """Write every file of ``plan`` below ``folder``, on all cores (Pillow and PyAV release the GIL)."""
-    total = len(plan.paths)
-    done = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         # The clips take longest, so they start first.
         work = [pool.submit(_render_clip, clip, _place(folder, clip.path)) for clip in plan.clips]
         work += [pool.submit(_render_photograph, photo, _place(folder, photo.path)) for photo in plan.photographs]
-        for task in reversed(work):
+        for task in work:
             task.result()
-            done += 1
-            progress(done, total)
     for note in plan.notes:
         _place(folder, note.path).write_text(note.text)
     for copy in plan.copies:
         shutil.copyfile(_place(folder, copy.of), _place(folder, copy.path))
     for link in plan.links:
         _place(folder, link.path).symlink_to(os.fsdecode(link.target))
-    progress(total, total)
 
 
 def copy_tree(source: Path, target: Path, most_bytes: int | None = None) -> CopyReport:

@@ -128,7 +128,7 @@ class TreeSize:
 
 
 FULL = TreeSize()
-ARRIVALS = TreeSize(photographs=30, clips=1)
+ARRIVALS = TreeSize(photographs=30, clips=3)
 """What is added while the agent runs."""
 
 

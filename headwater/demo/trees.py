@@ -5,12 +5,22 @@ The product identifies bytes by BLAKE3 and asks its catalog what is where; this 
 
 from __future__ import annotations
 
-import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
+
+READ_BYTES = 1024 * 1024
 
 Tree = dict[bytes, str]
-"""Path below the folder → SHA-256 of the bytes, or ``-> target`` for a symbolic link. Empty folders are not in it."""
+"""Path below the folder → hash of the bytes in hex, or ``link_to(target)``. Empty folders are not in it."""
+
+
+class Hash(Protocol):
+    def update(self, data: bytes, /) -> object: ...
+
+    def hexdigest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +36,7 @@ class Differences:
         return bool(self.missing or self.surplus or self.unequal)
 
 
-def tree_of(folder: str | os.PathLike[str]) -> Tree:
+def tree_of(folder: str | os.PathLike[str], new_hash: Callable[[], Hash] = sha256) -> Tree:
     """Read every file below ``folder``."""
     root = os.fsencode(folder)
     tree: Tree = {}
@@ -34,8 +44,12 @@ def tree_of(folder: str | os.PathLike[str]) -> Tree:
         links = [name for name in folders if os.path.islink(os.path.join(where, name))]
         for name in [*names, *links]:
             path = os.path.join(where, name)
-            tree[os.path.relpath(path, root)] = _content(path)
+            tree[os.path.relpath(path, root)] = _content(path, new_hash())
     return tree
+
+
+def link_to(target: bytes) -> str:
+    return "-> " + target.hex()
 
 
 def compare(expected: Tree, found: Tree) -> Differences:
@@ -46,8 +60,10 @@ def compare(expected: Tree, found: Tree) -> Differences:
     )
 
 
-def _content(path: bytes) -> str:
+def _content(path: bytes, content: Hash) -> str:
     if os.path.islink(path):
-        return "-> " + os.readlink(path).hex()
+        return link_to(os.readlink(path))
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while data := file.read(READ_BYTES):
+            content.update(data)
+    return content.hexdigest()

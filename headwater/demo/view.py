@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +23,10 @@ from headwater.stack import Step
 RATE_WINDOW_SECONDS = 5.0
 PLAIN_LINE_SECONDS = 5.0
 REFRESHES_PER_SECOND = 8
+MOST_LINES = 24
+LINES_A_KIND = 3
+WIDTH_OF_LOGS = 120
+"""Where no terminal tells its width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +79,14 @@ class Screen:
     """Prints the demo. Use it as a context manager: it gives the terminal back as it was."""
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.console = console or Console(highlight=False)
+        self.console = console or _console()
         self._clock = clock
         self._began = clock()
         self._rates = Rates()
         self._snapshot: Snapshot | None = None
         self._waiting_for = ""
         self._steps: dict[tuple[str, str], tuple[Step, float]] = {}
-        self._last_line = -PLAIN_LINE_SECONDS
+        self._last_line, self._last_line_at = "", -PLAIN_LINE_SECONDS
         self._live = (
             Live(
                 get_renderable=self._render,
@@ -121,7 +125,7 @@ class Screen:
     def quote(self, command: str, output: str) -> None:
         """A command as the user would type it, and what it answered."""
         self.console.print(f"  [bold]$ {escape(command)}[/]", soft_wrap=True)
-        for line in output.rstrip().splitlines():
+        for line in excerpt(output.rstrip().splitlines()):
             self.console.print(Text("    ") + Text.from_ansi(line), soft_wrap=True)
 
     def lines(self, lines: Sequence[str]) -> None:
@@ -150,9 +154,10 @@ class Screen:
         now = self._clock()
         self._rates.add(now, snapshot)
         self._snapshot = snapshot
-        if not self._live and now - self._last_line >= PLAIN_LINE_SECONDS:
-            self._last_line = now
-            self.console.print(f"  {minutes(now - self._began)}  {plain(snapshot)}", soft_wrap=True)
+        line = plain(snapshot)
+        if not self._live and now - self._last_line_at >= PLAIN_LINE_SECONDS and line != self._last_line:
+            self._last_line, self._last_line_at = line, now
+            self.console.print(f"  {minutes(now - self._began)}  {line}", soft_wrap=True)
 
     def _render(self) -> RenderableType:
         now = self._clock()
@@ -170,12 +175,31 @@ class Screen:
         return Group(*parts)
 
 
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH_OF_LOGS)
+
+
+def excerpt(lines: list[str]) -> list[str]:
+    """All lines, or of a long answer the first few of each kind (by what they begin with) and its last line."""
+    if len(lines) <= MOST_LINES:
+        return lines
+    shown: list[str] = []
+    of_kind: Counter[str] = Counter()
+    for line in lines[:-1]:
+        kind = Text.from_ansi(line).plain[:1]
+        of_kind[kind] += 1
+        if of_kind[kind] <= LINES_A_KIND:
+            shown.append(line)
+    return [*shown, f"… {len(lines) - 1 - len(shown)} lines more", lines[-1]]
+
+
 def river(snapshot: Snapshot, rates: Rates) -> RenderableType:
     """The stages beside each other with rates, the lag per group below."""
     stages = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     stages.add_column("stage", style="bold", min_width=10)
     stages.add_column("", style="dim")
-    for name in ("files", "bytes", "files/s", "MB/s"):
+    for name in ("files", "bytes", "files/s", "MiB/s"):
         stages.add_column(name, justify="right", min_width=9)
     for stage in snapshot.stages:
         files_rate, bytes_rate = rates.of(stage.name)
@@ -185,7 +209,7 @@ def river(snapshot: Snapshot, rates: Rates) -> RenderableType:
             f"{stage.files:,}",
             size(stage.bytes),
             f"{files_rate:,.0f}" if files_rate >= 0.5 else "",
-            f"{bytes_rate / 1e6:,.1f}" if bytes_rate >= 50_000 else "",
+            f"{bytes_rate / 2**20:,.1f}" if bytes_rate >= 50_000 else "",
         )
     lags = Text("  lag  ", style="bold")
     for lag in snapshot.lags:
@@ -204,14 +228,13 @@ def lag_text(lag: GroupLag) -> str:
     return f"{lag.records:,} ({lag.seconds:.0f} s)" if lag.records else "0"
 
 
-def size(bytes_: int) -> str:
-    """Bytes for people, in powers of ten as disks are sold."""
-    amount = float(bytes_)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:,.0f} {unit}"
-        amount /= 1000
-    return f"{amount:,.1f} GB"
+def size(count: float) -> str:
+    """Bytes for people, as the other commands show them."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} GiB"
 
 
 def minutes(seconds: float) -> str:

@@ -1,0 +1,115 @@
+"""What the demo reads of the running system: how far the folder has come, and whether the catalog equals it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.progress import Amount, progress
+from headwater.connectors.kafka import Kafka
+from headwater.connectors.kafka.lag import group_lags
+from headwater.connectors.s3 import ObjectStore
+from headwater.demo.trees import Tree, link_to
+from headwater.demo.view import GroupLag, Snapshot, Stage
+from headwater.rules.errors import NotFound
+from headwater.rules.identity import object_key
+
+LAG_SECONDS = 1.0
+"""How often the groups' lag is measured: it asks the broker about every partition."""
+
+_NOTHING = Amount(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of large files: those that the catalog knows, and those that S3 itself says that it has."""
+
+    known: int
+    in_s3: int
+
+
+class River:
+    """Read-only questions about one source and the dataset of the same name."""
+
+    def __init__(self, catalog: Catalog, kafka: Kafka, store: ObjectStore, name: str) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._kafka = kafka
+        self._name = name
+        self._lags: tuple[GroupLag, ...] = ()
+        self._lags_at = 0.0
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self._stages(), self._lag())
+
+    def _stages(self) -> tuple[Stage, ...]:
+        with self._catalog.transaction() as transaction:
+            now = progress(transaction)
+        source = next((one for one in now.sources if one.source == self._name), None)
+        dataset = next((one for one in now.datasets if one.dataset == self._name), None)
+        newest = Amount(dataset.files, dataset.bytes) if dataset else _NOTHING
+        version = f"version {dataset.version}" if dataset and dataset.version else "no version yet"
+        reached = (
+            ("found", "quiet, hashed, on the log", source.found if source else _NOTHING),
+            ("claimed", "distinct contents to send", source.claimed if source else _NOTHING),
+            ("stored", "in S3, its checksum taken", source.stored if source else _NOTHING),
+            ("verified", "read back, the hash is equal", source.verified if source else _NOTHING),
+            ("committed", version, newest),
+        )
+        return tuple(Stage(name, meaning, amount.count, amount.bytes) for name, meaning, amount in reached)
+
+    def _lag(self) -> tuple[GroupLag, ...]:
+        if time.time() - self._lags_at >= LAG_SECONDS:
+            measured = group_lags(self._kafka, time.time())
+            self._lags = tuple(GroupLag(group.group, group.records, group.seconds) for group in measured)
+            self._lags_at = time.time()
+        return self._lags
+
+    def verified_tree(self) -> Tree:
+        """What the catalog would put into a version now: each path's newest state, where its bytes are verified."""
+        with self._catalog.transaction() as transaction:
+            rows = transaction.execute(
+                "SELECT p.path, v.hash, v.link_target "
+                "FROM paths p JOIN file_versions v USING (source, path, epoch, seq) "
+                "LEFT JOIN objects o ON o.hash = v.hash AND o.state = 'verified' "
+                "WHERE p.source = %s AND v.kind <> 'deleted' AND (v.hash IS NULL OR o.hash IS NOT NULL)",
+                [self._name],
+            ).fetchall()
+        return {
+            bytes(path): link_to(bytes(target)) if target is not None else bytes(content or b"").hex()
+            for path, content, target in rows
+        }
+
+    def complete(self) -> bool:
+        """Are all recorded changes below the source's complete_to, so that a version takes them?"""
+        with self._catalog.transaction() as transaction:
+            row = transaction.execute(
+                "SELECT count(c.partition) = s.partitions AND coalesce(min(c.seq), 0) >= "
+                "(SELECT coalesce(max(seq), 0) FROM paths p WHERE p.source = s.source AND p.epoch = s.epoch) "
+                "FROM sources s LEFT JOIN checkpoints c ON c.source = s.source AND c.epoch = s.epoch "
+                "WHERE s.source = %s GROUP BY s.source",
+                [self._name],
+            ).fetchone()
+        return bool(row and row[0])
+
+    def parts(self) -> Parts:
+        with self._catalog.transaction() as transaction:
+            contents = transaction.execute(
+                "SELECT hash, generation, parts, state = 'uploading', upload_id FROM objects "
+                "WHERE source = %s AND parts > 0 AND state IN ('uploading', 'stored', 'verified')",
+                [self._name],
+            ).fetchall()
+        in_s3 = sum(
+            self._parts_in_s3(object_key(bytes(content), generation), upload, parts) if uploading else parts
+            for content, generation, parts, uploading, upload in contents
+        )
+        return Parts(known=sum(row[2] for row in contents), in_s3=in_s3)
+
+    def _parts_in_s3(self, key: str, upload: str | None, parts: int) -> int:
+        if upload is None:
+            return 0
+        try:
+            return len(self._store.list_parts(key, upload))
+        except NotFound:  # completed between the two questions
+            return parts

@@ -1,0 +1,161 @@
+"""``headwater demo`` from the first check to the last line: prepare, bring up, play, take down.
+
+What the demo started it stops again, also when it fails or is interrupted; what was stored stays.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from random import Random
+
+import platformdirs
+
+from headwater import settings, stack
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.kafka import Kafka
+from headwater.connectors.s3 import ObjectStore
+from headwater.demo import media
+from headwater.demo.commands import CommandLine, demo_environment
+from headwater.demo.river import River
+from headwater.demo.scenario import World, play
+from headwater.demo.tree import ARRIVALS, FULL, TreePlan, TreeSize, arrivals_tree, first_tree
+from headwater.demo.view import Screen
+from headwater.demo.workplace import SOURCE, Workplace
+from headwater.rules.errors import BadSettings, NotFound
+from headwater.stack.progress import step
+from headwater.stack.server import port_is_free
+
+SEED = 2026
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """``found`` is there from the start, ``arrivals`` is added while the agent runs; both are copied, never edited."""
+
+    found: Path
+    arrivals: Path
+
+
+def show(
+    own_folder: Path | None = None,
+    *,
+    keep_running: bool = False,
+    found: TreeSize = FULL,
+    arrivals: TreeSize = ARRIVALS,
+    where: Path | None = None,
+    screen: Screen | None = None,
+) -> None:
+    """Run the demo in ``where`` (the current folder), on made media or on a copy of ``own_folder``.
+
+    Raises HeadwaterError: something could not be started, did not happen in time, or came out wrong.
+    """
+    place = Workplace((where or Path.cwd()).resolve(), _name())
+    place.require_ours()
+    if own_folder:
+        _require_apart(own_folder, place)
+    with screen or Screen() as the, ExitStack() as closing:
+        the.act(
+            0, "The stack", "Apache Kafka, PostgreSQL, an S3 server and lakeFS: the real programs, on this machine."
+        )
+        headwater = CommandLine(place, colour=the.console.is_terminal, width=the.console.width - 4)
+        _clear(place, headwater, the)
+        place.prepare(_ports())
+        pool = closing.enter_context(ThreadPoolExecutor(1))
+        making = pool.submit(_media, own_folder, found, arrivals, the)
+        if not keep_running:
+            closing.callback(_take_down, headwater, the)
+        world_settings = _bring_up(place, headwater, the)
+        made = making.result()
+        catalog = closing.enter_context(Catalog(world_settings.needed_catalog(), application="headwater demo"))
+        store = ObjectStore(world_settings.needed_s3())
+        river = River(catalog, Kafka(world_settings.needed_kafka()), store, place.name)
+        play(World(place, the, headwater, river, Random(SEED), made.found, made.arrivals))
+    the.lines(_closing_words(place, keep_running=keep_running))
+
+
+def _name() -> str:
+    """Servers of the user's own may have seen a demo before: a new name keeps this one apart from it."""
+    return f"{SOURCE}-{datetime.now():%Y%m%d-%H%M%S}" if stack.from_environment(os.environ) else SOURCE
+
+
+def _require_apart(folder: Path, place: Workplace) -> None:
+    asked = f"The demo was to copy {folder} and carry the copy."
+    if not folder.is_dir():
+        raise NotFound(
+            "it is not a folder.", asked=asked, kept="Nothing was changed.", advice="Name a folder with --folder."
+        )
+    if place.state.is_relative_to(folder.resolve()) or folder.resolve().is_relative_to(place.state):
+        raise BadSettings(
+            f"the demo keeps its own files in {place.state}, so one would lie inside the other.",
+            asked=asked,
+            kept="Nothing was changed.",
+            advice="Run the demo from another folder.",
+        )
+
+
+def _clear(place: Workplace, headwater: CommandLine, screen: Screen) -> None:
+    if place.settings_file.exists():
+        headwater("down")
+    if place.clear():
+        screen.say(f"removed what the demo before left in {place.state}: this one starts afresh")
+
+
+def _ports() -> dict[str, int]:
+    """The stack's usual ports where they are free; else, since another stack may have them, any that are."""
+    usual = asdict(stack.Ports.default())
+    return {} if all(port_is_free(port) for port in usual.values()) else asdict(stack.Ports.free())
+
+
+def _media(own_folder: Path | None, found: TreeSize, arrivals: TreeSize, screen: Screen) -> Media:
+    return Media(
+        found=own_folder.resolve() if own_folder else _made(first_tree(found, Random(SEED)), screen),
+        arrivals=_made(arrivals_tree(arrivals, Random(SEED + 1)), screen),
+    )
+
+
+def _made(plan: TreePlan, screen: Screen) -> Path:
+    seconds = 1 + len(plan.photographs) / 20 + len(plan.clips) * 3
+    with step(screen.step, "media", f"{len(plan.paths)} photographs and clips", seconds):
+        return media.cached(plan, platformdirs.user_cache_path("headwater") / "demo-media")
+
+
+def _bring_up(place: Workplace, headwater: CommandLine, screen: Screen) -> settings.Settings:
+    environment = demo_environment(place)
+    own = settings.load(file=place.settings_file, environment=environment)
+    stack.Stack(stack.stack_home(place.state), own.stack.ports()).up(screen.step)
+    screen.waiting("starting one member of each group, a committer and the agent")
+    headwater("up")
+    screen.waiting("")
+    screen.check(f"running: {', '.join(stack.names(place.state))}")
+    return settings.load(file=place.settings_file, environment=environment, local_stack=stack.local_addresses)
+
+
+def _take_down(headwater: CommandLine, screen: Screen) -> None:
+    screen.waiting("stopping what the demo started")
+    headwater("down")
+    screen.waiting("")
+
+
+def _closing_words(place: Workplace, *, keep_running: bool) -> list[str]:
+    return [
+        "",
+        "[bold]Where everything is[/]",
+        f"  {place.media}    the folder that is synced: change it as you like",
+        f"  {place.settings_file}    the settings: add a source of your own there",
+        f"  {place.logs}    the logs of our processes; those of the servers are in .headwater/stack/logs",
+        "",
+        "[bold]Go on[/]" + ("" if keep_running else "   (everything was stopped, all state is kept)"),
+        *([] if keep_running else ["  headwater up                       all runs again, from where it stopped"]),
+        "  headwater progress                 files found, sent, verified, committed",
+        "  headwater lag --watch              how far each consumer group is behind",
+        "  headwater inspect sync.objects     the records on a topic, decoded",
+        "  headwater dataset log              the versions",
+        "  headwater dataset ls latest        the files of one",
+        "  headwater down                     stop; nothing is lost",
+        "",
+    ]
