@@ -282,7 +282,7 @@ class Agent:
             reading=self._settling.reading,
             held=self._index.files.missing_count(),
             outbox=self._index.outbox.count,
-            pending=self._index.files.pending_count(),
+            pending=self._index.files.pending_count,
             exceptions=self._index.exceptions.count,
             walked=self._walked,
             directories_due=self._index.directories.due_count(now),

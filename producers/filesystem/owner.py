@@ -79,7 +79,7 @@ class Owner:
                 if not page:
                     return
                 for path in page:
-                    self._index.files.put(_from_catalog(path), sent_at=self._clock(), is_new=True)
+                    self._index.files.put(_from_catalog(path), None, sent_at=self._clock())
                 after = page[-1].path
 
     def beat(self) -> None:

@@ -67,7 +67,7 @@ class Recorder:
         before = None if same_content else self._renamed_from(reading)
         if before is not None:
             kind = ChangeKind.renamed
-            self._index.files.remove(before.path)
+            self._index.files.remove(before)
             self._index.requests.answered(before.path)
         if content is not None and kind is not ChangeKind.metadata:
             self._emit_parts(path, seq, reading.signature.size, content)
@@ -105,8 +105,8 @@ class Recorder:
                 seq=seq,
                 sends=known.sends + 1 if known is not None and same_content else 1,
             ),
+            known,
             sent_at=self._clock(),
-            is_new=known is None,
         )
 
     def _renamed_from(self, reading: Reading) -> KnownFile | None:
@@ -156,7 +156,7 @@ class Recorder:
 
     def delete(self, known: KnownFile) -> None:
         """A path is gone for good: a tombstone."""
-        self._index.files.remove(known.path)
+        self._index.files.remove(known)
         self._index.requests.answered(known.path)
         self._emit(self._bare(known.path, ChangeKind.deleted, known.file_type))
 

@@ -31,7 +31,7 @@ CREATE INDEX IF NOT EXISTS files_missing ON files (missing_since) WHERE missing_
 
 _COLUMNS = (
     "directory, name, file_type, size, mtime_ns, ctime_ns, inode, device, mode, uid, gid, hash, parts, link_target, "
-    "strong, seq, sends, missing_since"
+    "strong, seq, sends, verified, missing_since"
 )
 
 
@@ -52,6 +52,7 @@ class KnownFile:
     strong: bool
     seq: int
     sends: int = 1
+    verified: bool = False
     missing_since: float | None = None
 
 
@@ -68,7 +69,7 @@ class Pending:
 
 def _known(row: tuple[Any, ...]) -> KnownFile:
     directory, name, file_type, size, mtime_ns, ctime_ns, inode, device, mode, uid, gid, *rest = row
-    content, parts, link_target, strong, seq, sends, missing_since = rest
+    content, parts, link_target, strong, seq, sends, verified, missing_since = rest
     return KnownFile(
         path=join(directory, name),
         file_type=FileType(file_type),
@@ -80,6 +81,7 @@ def _known(row: tuple[Any, ...]) -> KnownFile:
         strong=bool(strong),
         seq=seq,
         sends=sends,
+        verified=bool(verified),
         missing_since=missing_since,
     )
 
@@ -94,6 +96,8 @@ class Files:
         if not read_only:
             database.executescript(_TABLE)
         self.count = int(database.execute("SELECT count(*) FROM files").fetchone()[0])
+        pending = "SELECT count(*) FROM files INDEXED BY files_pending WHERE verified = 0"
+        self.pending_count = int(database.execute(pending).fetchone()[0])
 
     def get(self, path: bytes) -> KnownFile | None:
         found = self._select("directory = ? AND name = ?", _key(path))
@@ -133,9 +137,6 @@ class Files:
         )
         return [Pending(join(directory, name), *rest) for directory, name, *rest in rows]
 
-    def pending_count(self) -> int:
-        return int(self._database.execute("SELECT count(*) FROM files WHERE verified = 0").fetchone()[0])
-
     def missing_count(self) -> int:
         query = "SELECT count(*) FROM files WHERE missing_since IS NOT NULL"
         return int(self._database.execute(query).fetchone()[0])
@@ -144,12 +145,13 @@ class Files:
         query = f"SELECT {_COLUMNS} FROM files WHERE {condition}"
         return [_known(row) for row in self._database.execute(query, values)]
 
-    def put(self, known: KnownFile, *, sent_at: float, is_new: bool) -> None:
-        """Remember what is being sent now; it is pending again. ``is_new``: the path had no row."""
+    def put(self, known: KnownFile, before: KnownFile | None, *, sent_at: float) -> None:
+        """Remember what is being sent now; it is pending (again). ``before`` is the path's row until now."""
         signature, attributes = known.signature, known.attributes
-        self.count += is_new
+        self.count += before is None
+        self.pending_count += before is None or before.verified
         self._database.execute(
-            f"INSERT OR REPLACE INTO files ({_COLUMNS}, verified, sent_at) VALUES ({'?, ' * 17}NULL, 0, ?)",
+            f"INSERT OR REPLACE INTO files ({_COLUMNS}, sent_at) VALUES ({'?, ' * 17}0, NULL, ?)",
             (
                 *_key(known.path),
                 known.file_type.value,
@@ -202,15 +204,17 @@ class Files:
 
     def mark_verified(self, verified: Iterable[tuple[bytes, int]]) -> None:
         """Paths whose state of that seq is safe; a path that was sent again meanwhile stays pending."""
-        self._database.executemany(
-            "UPDATE files SET verified = 1 WHERE directory = ? AND name = ? AND seq = ?",
+        done = self._database.executemany(
+            "UPDATE files SET verified = 1 WHERE directory = ? AND name = ? AND seq = ? AND verified = 0",
             [(*_key(path), seq) for path, seq in verified],
         )
+        self.pending_count -= done.rowcount
 
-    def remove(self, path: bytes) -> None:
-        done = self._database.execute("DELETE FROM files WHERE directory = ? AND name = ?", _key(path))
-        self.count -= done.rowcount
+    def remove(self, known: KnownFile) -> None:
+        self._database.execute("DELETE FROM files WHERE directory = ? AND name = ?", _key(known.path))
+        self.count -= 1
+        self.pending_count -= not known.verified
 
     def clear(self) -> None:
         self._database.execute("DELETE FROM files")
-        self.count = 0
+        self.count = self.pending_count = 0
