@@ -105,9 +105,9 @@ def execute(arguments: Sequence[str]) -> int:
         errors.show(error, as_json=as_json, debug=frame.debug)
         return error.exit_code
     except Exception as error:
-        fault = errors.as_fault(error)
-        errors.show(fault, as_json=as_json, debug=frame.debug)
-        return fault.exit_code
+        ours = errors.as_ours(error)
+        errors.show(ours, as_json=as_json, debug=frame.debug)
+        return ours.exit_code
 
 
 def _usage(error: ClickException) -> HeadwaterError:

@@ -51,7 +51,9 @@ def commit(
         output.console().print(f"Nothing of {dataset.name} has changed since its last version.")
     else:
         said = Text(f"v{version.version}", style="bold green")
-        output.console().print(said.append(f"  {dataset_text.summary(version)}", style="not bold default"))
+        output.console().print(
+            said.append(f"  {dataset_text.summary(version)}", style="not bold default"), soft_wrap=True
+        )
 
 
 @app.command()
@@ -87,7 +89,7 @@ def log(
 
 @app.command()
 def show(context: typer.Context, ref: Ref = "latest", name: Name = None, as_json: AsJson = False) -> None:
-    """Show all that a version says of itself: its cut, its exceptions.
+    """Show all that a version says of itself.
 
     The cut names, for each source, up to which change the version is complete, and each path that it holds at an
     older state, or not at all, and why.
@@ -206,9 +208,9 @@ def verify(
     name: Name = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove a version against its manifest. Exit code 1: it differs.
+    """Prove a version against its manifest.
 
-    Always: manifest, catalog and lakeFS name the same files, addresses, sizes and checksums. --with-sources compares
+    Exit code 1: it differs. Always compared: manifest, catalog and lakeFS name the same files, addresses, sizes and checksums. --with-sources compares
     what the folders hold now: a file that was edited since the version differs, rightly.
     """
     from headwater.consumers.dataset import verify as prove
@@ -226,7 +228,7 @@ def verify(
             console.print(Text("✗ ", style="red").append(problem, style="default"), soft_wrap=True)
         if found.problem_count > len(found.problems):
             console.print(f"and {found.problem_count - len(found.problems):,} more")
-        console.print(dataset_text.verdict(found, deep=deep, compared=bool(roots)))
+        console.print(dataset_text.verdict(found, deep=deep, compared=bool(roots)), soft_wrap=True)
     if not found.is_right:
         raise typer.Exit(1)
 
@@ -263,7 +265,8 @@ def export(
             )
         console.print(
             f"v{found.version.version} in {folder}: {found.written:,} files written "
-            f"({output.size(found.bytes_written)}), {found.kept:,} were there already, {found.links:,} links."
+            f"({output.size(found.bytes_written)}), {found.kept:,} were there already, {found.links:,} links.",
+            soft_wrap=True,
         )
     if not found.is_whole:
         raise typer.Exit(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from rich.table import Table
@@ -12,6 +13,7 @@ from headwater.cli import output
 from headwater.rules.errors import HeadwaterError
 
 EX_SOFTWARE = 70
+EX_IOERR = 74
 INTERRUPTED = 130
 USAGE = 2
 
@@ -26,6 +28,7 @@ EXIT_CODES = {
     66: "what was asked for does not exist",
     69: "a server does not answer",
     EX_SOFTWARE: "a fault of headwater's own",
+    EX_IOERR: "the system refused to read or write a file",
     75: "a temporary failure: try again",
     77: "a server refused (credentials, permissions)",
     78: "settings or topics are wrong",
@@ -54,8 +57,16 @@ def show(error: HeadwaterError, *, as_json: bool, debug: bool) -> None:
         output.console(errors=True).print_exception()
 
 
-def as_fault(error: Exception) -> HeadwaterError:
-    """An exception that no code of ours expected."""
+def as_ours(error: Exception) -> HeadwaterError:
+    """An exception of somebody else: of the operating system about a file, or one that no code of ours expected."""
+    if isinstance(error, OSError) and error.filename is not None:
+        refused = HeadwaterError(
+            f"{os.fsdecode(error.filename)}: {error.strerror}",
+            kept="What was done before is kept.",
+            advice="Correct the path, its permissions or the space on its disk, and run the command again.",
+        )
+        refused.exit_code = EX_IOERR
+        return refused
     fault = HeadwaterError(
         f"headwater failed with {type(error).__name__}: {error}",
         kept="What was committed before is kept.",

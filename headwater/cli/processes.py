@@ -101,7 +101,8 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         output.print_json({"stopped": stopped})
     else:
-        console.print(f"Stopped {', '.join(stopped)}. Their data is kept." if stopped else "Nothing was running.")
+        said = f"Stopped {', '.join(stopped)}. Their data is kept." if stopped else "Nothing was running."
+        console.print(said, soft_wrap=True)
 
 
 _GRACE_SECONDS = 40.0
@@ -133,7 +134,7 @@ def _print_status(the: Frame, *, as_json: bool) -> None:
     if servers:
         console.print(output.table(_SERVER, [_server_row(one) for one in servers], right=("memory",)))
     else:
-        console.print(f"There is no local stack in {folder} yet: `headwater up` starts one.")
+        console.print(f"There is no local stack in {folder} yet: `headwater up` starts one.", soft_wrap=True)
     console.print()
     console.print(output.table(_PROCESS, [_process_row(one) for one in processes], right=("pid",)))
 
@@ -200,7 +201,8 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
     the = frame.of(context)
     ports = replace(stack.Ports.default(), **the.settings.stack.ports())
-    checks = stack.examine(the.stack.home, ports)
+    external = {f"port {port}" for server in stack.from_environment() for port in ports.of(server).values()}
+    checks = [check for check in stack.examine(the.stack.home, ports) if check.name not in external]
     if as_json:
         output.print_json(checks)
     else:

@@ -122,7 +122,7 @@ def _shown(status: AgentStatus) -> Table:
     waiting = status.dirty + status.settling + status.reading
     lines.add_row(
         Text(f"source {status.source}", style="bold"),
-        f"{status.files:,} files",
+        f"{status.files:,} file{'' if status.files == 1 else 's'}",
         f"{waiting:,} settling or being read",
         f"{status.pending:,} on their way",
         Text(f"{status.verified:,} verified", style="green"),

@@ -18,7 +18,7 @@ _QUIET = {"HEADWATER_CONFIG", "COLUMNS", "FORCE_COLOR"}
 
 # Each command runs in a process of its own, forked from one that has the slow imports behind it.
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["headwater.cli", "headwater.settings", "headwater.stack"])
+_FORKS.set_forkserver_preload(["headwater.cli.members", "headwater.consumers.dataset", "headwater.connectors.kafka"])
 
 
 def run(arguments: Sequence[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
@@ -61,7 +61,7 @@ def command(tmp_path, environment):
 
     def command(*arguments: str, **more: str) -> Ended:
         given = {"HEADWATER_STATE_FOLDER": str(tmp_path / "state"), "HEADWATER_SITE": "lab", **environment, **more}
-        out, err = tmp_path / "out", tmp_path / "err"
+        out, err = tmp_path / ".stdout", tmp_path / ".stderr"
         process = _FORKS.Process(target=run, args=(arguments, given, str(tmp_path), str(out), str(err)))
         process.start()
         process.join(120)

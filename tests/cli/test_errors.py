@@ -59,13 +59,19 @@ def test_markup_in_an_error_is_text(capsys):
     assert "[bold]a[/bold] is missing." in capsys.readouterr().err
 
 
+def test_a_path_that_the_system_refuses_is_named():
+    ours = errors.as_ours(FileExistsError(17, "File exists", b"out"))
+
+    assert (str(ours).split(" What")[0], ours.exit_code) == ("out: File exists", 74)
+
+
 def test_only_debug_shows_the_traceback(capsys):
     try:
         raise ZeroDivisionError("by zero")
     except ZeroDivisionError as error:
-        errors.show(errors.as_fault(error), as_json=False, debug=False)
+        errors.show(errors.as_ours(error), as_json=False, debug=False)
         assert "Traceback" not in capsys.readouterr().err
-        errors.show(errors.as_fault(error), as_json=False, debug=True)
+        errors.show(errors.as_ours(error), as_json=False, debug=True)
     shown = capsys.readouterr().err
     assert "ZeroDivisionError: by zero" in shown
     assert "Traceback" in shown
