@@ -210,8 +210,8 @@ def verify(
 ) -> None:
     """Prove a version against its manifest.
 
-    Exit code 1: it differs. Always compared: manifest, catalog and lakeFS name the same files, addresses, sizes and checksums. --with-sources compares
-    what the folders hold now: a file that was edited since the version differs, rightly.
+    Exit code 1: it differs. Always compared: manifest, catalog and lakeFS name the same files, addresses, sizes and
+    checksums. --with-sources compares what the folders hold now: a file that was edited since differs, rightly.
     """
     from headwater.consumers.dataset import verify as prove
 
