@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import random
 import socket
 import threading
@@ -10,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+import boto3
 import pytest
 
 from headwater.connectors.s3 import ObjectStore, PutOutcome, S3Config
@@ -37,6 +40,21 @@ def test_an_object_is_created_once_and_never_overwritten(store: ObjectStore) -> 
     store.put_whole("x", b"light")
     assert store.put_whole("x", b"other") is PutOutcome.already_there
     assert store.get("x") == b"light"
+
+
+def test_the_server_keeps_the_sha256_of_a_whole_object(store: ObjectStore) -> None:
+    store.put_whole("x", b"light")
+    config = store.config
+    client = boto3.client(
+        "s3",
+        endpoint_url=config.endpoint,
+        region_name=config.region,
+        aws_access_key_id=config.access_key_id,
+        aws_secret_access_key=config.secret_access_key,
+    )
+    head = client.head_object(Bucket=config.bucket, Key="x", ChecksumMode="ENABLED")
+    client.close()
+    assert head["ChecksumSHA256"] == base64.b64encode(hashlib.sha256(b"light").digest()).decode()
 
 
 def test_small_content_is_written_again_without_complaint(store: ObjectStore) -> None:

@@ -257,6 +257,23 @@ def test_a_late_write_of_an_owner_that_lost_its_partition_is_fenced(world: World
     successor.close()
 
 
+def test_a_late_write_cannot_settle_what_a_newer_owner_is_sending(world: World, lane: FilesLane) -> None:
+    content = world.write(b"one", b"light")
+    batch = world.batch(world.change(b"one"))
+    lane.own(batch)
+    work = lane.record([checked(one) for one in batch.inputs])
+    sent, _ = lane.send(batch, work)
+    successor = FilesLane(world.config, world.catalog, world.store)
+    successor.own(batch)
+    successor.record([checked(one) for one in batch.inputs])
+
+    with pytest.raises(Fenced):
+        lane.settle(sent)
+    assert world.state(content) == "uploading"
+    assert "objects_stored" not in world.counters()
+    successor.close()
+
+
 def test_a_new_assignment_takes_new_epochs(world: World, lane: FilesLane) -> None:
     world.write(b"one", b"light")
     change = world.change(b"one")
