@@ -110,7 +110,8 @@ class Agent:
             self._outbox.close(_FAREWELL_SECONDS)
             self._owner.goodbye()
             self._shown_at = 0.0  # what is returned is the end, not the last snapshot
-            return self._show()
+            log.info("agent.stopped", **self._show().as_json())
+            return self.status
         finally:
             self._close()
 
@@ -145,6 +146,7 @@ class Agent:
 
     def _look(self) -> bool:
         """Find what may have changed: from events, requests, retries, and the walk. Nothing while halted."""
+        self._watch.check()
         self._heed_root()
         if self._halted is not None:
             return False
@@ -189,9 +191,14 @@ class Agent:
         until = time.monotonic() + _WALK_SECONDS
         while time.monotonic() < until:
             if not self._walk.step():
-                self._walked = True
+                self._note_walked()
                 return False
         return True
+
+    def _note_walked(self) -> None:
+        if not self._walked:
+            self._walked = True
+            log.info("agent.walked", source=self._config.source, files=self._index.files.count, seq=self._index.seq)
 
     def _hold_seconds(self) -> float:
         """A single run need not hold deletes: once all is read, a rename would have been seen."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from zlib import crc32
 
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.filters import Filters
@@ -24,6 +25,12 @@ STEP_ENTRIES = 1_000
 """Entries looked at between two turns of the agent's loop: a few milliseconds."""
 
 _UNMOUNTED = "unmounted: the filesystem that was mounted here is gone; its files are kept as they were"
+
+
+def next_listing_in(path: bytes, reconcile_seconds: float) -> float:
+    """Seconds until a directory's next listing: between three quarters of the cycle and all of it, by its name, so
+    that the listings of one walk spread out over the next cycle."""
+    return reconcile_seconds * (0.75 + 0.25 * crc32(path) / 2**32)
 
 
 class Walk:
@@ -75,7 +82,7 @@ class Walk:
         """List one directory; yields between steps. Only its last line makes the listing count as complete."""
         path, began_at = directory.path, self._clock()
         # An event during the listing makes the directory due once more.
-        self._index.directories.begin(path, began_at + self._config.reconcile_seconds)
+        self._index.directories.begin(path, began_at + next_listing_in(path, self._config.reconcile_seconds))
         try:
             mount = is_mount(self._tree, path)
             if directory.is_mount and not mount:

@@ -129,6 +129,7 @@ class Watch:
         self._path_of: dict[int, bytes] = {}
         self._watch_of: dict[bytes, int] = {}
         self._stopping = False
+        self._failure: BaseException | None = None
         self.overflows = 0
         self.unwatched = 0
         self._thread = Thread(target=self._drain, name="watch", daemon=True)
@@ -170,13 +171,22 @@ class Watch:
             )
 
     def _drain(self) -> None:
-        while not self._stopping:
-            events = self._inotify.read(timeout=_WAIT_MILLISECONDS)
-            with self._lock:
-                for event in events:
-                    self._note(event.wd, event.mask, os.fsencode(event.name))
-            if events:
-                self._wake()
+        try:
+            while not self._stopping:
+                events = self._inotify.read(timeout=_WAIT_MILLISECONDS)
+                with self._lock:
+                    for event in events:
+                        self._note(event.wd, event.mask, os.fsencode(event.name))
+                if events:
+                    self._wake()
+        except BaseException as error:
+            self._failure = error
+            self._wake()
+
+    def check(self) -> None:
+        """Raises what ended the drain thread, if anything did: without it the agent would be deaf and not know it."""
+        if self._failure is not None:
+            raise self._failure
 
     def _note(self, watch: int, mask: int, name: bytes) -> None:
         if mask & flags.Q_OVERFLOW:
