@@ -244,21 +244,24 @@ def cpu() -> Iterator[dict[str, float]]:
 
 
 def _cpu_by_program() -> dict[str, float]:
+    """Our own processes are children of this one; the servers are found by their names."""
+    ours = {child.pid for child in psutil.Process().children()}
     seconds: dict[str, float] = {}
-    for process in psutil.process_iter(["cmdline", "cpu_times"]):
+    for process in psutil.process_iter(["pid", "cmdline", "cpu_times"]):
         command, times = process.info["cmdline"], process.info["cpu_times"]
-        if command and times and (name := _program(command)):
+        if command and times and (name := _ours(command) if process.info["pid"] in ours else _server(command)):
             seconds[name] = seconds.get(name, 0.0) + times.user + times.system
     return seconds
 
 
-def _program(command: list[str]) -> str | None:
-    if "sync" in command and SOURCE in command:
-        return "agent"
-    known = {"upload-files": "upload", "verify-objects": "verify", "kafka.Kafka": "Kafka"}
-    for word, name in known.items():
-        if word in command:
-            return name
+def _ours(command: list[str]) -> str | None:
+    known = {"sync": "agent", "upload-files": "upload", "verify-objects": "verify"}
+    return next((name for word, name in known.items() if word in command), None)
+
+
+def _server(command: list[str]) -> str | None:
+    if "kafka.Kafka" in command:
+        return "Kafka"
     first = Path(command[0]).name
     return {"versitygw": "S3 server"}.get(first) or ("PostgreSQL" if first.startswith("postgres") else None)
 

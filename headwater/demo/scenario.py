@@ -129,7 +129,7 @@ def uploaders_die(world: World) -> None:
     pids = [_kill(world, name) for name in UPLOADERS]
     cut = world.river.parts()
     world.screen.say(f"kill -9 {' '.join(map(str, pids))}: {' and '.join(UPLOADERS)}")
-    world.screen.say(f"S3 has {cut.in_s3 - before.in_s3} of the new clips' parts")
+    world.screen.say(f"S3 has {cut.in_s3 - before.in_s3} parts of the new clips")
     world.headwater("up", meanwhile=partial(_look, world))
     world.screen.say("headwater up started both again; Kafka gives them their partitions once it misses the dead (6 s)")
     _carried(world)
@@ -154,6 +154,7 @@ def every_byte_is_checked(world: World) -> None:
     _commit(world, "after the edits, the renames, the deletes and the card")
     _quote(world, "dataset", "diff", "1", "2")
     _quote(world, "dataset", "verify", "latest", "--deep")
+    world.screen.waiting("taking version 2 out, and comparing it file by file")
     world.headwater("dataset", "export", "latest", str(world.place.exported), meanwhile=partial(_look, world))
     expected = tree_of(world.place.media)
     differences = compare(expected, tree_of(world.place.exported / world.place.name))
@@ -166,6 +167,7 @@ def every_byte_is_checked(world: World) -> None:
             kept="Both folders and all logs are kept.",
             advice=f"See the logs in {world.place.logs}.",
         )
+    world.screen.waiting("")
     world.screen.check(f"exported version 2: the SHA-256 of all {len(expected)} files equals the folder's")
 
 

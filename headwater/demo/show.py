@@ -6,6 +6,8 @@ What the demo started it stops again, also when it fails or is interrupted; what
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -75,7 +77,7 @@ def show(
         store = ObjectStore(world_settings.needed_s3())
         river = River(catalog, Kafka(world_settings.needed_kafka()), store, place.name)
         play(World(place, the, headwater, river, Random(SEED), made.found, made.arrivals))
-    the.lines(_closing_words(place, keep_running=keep_running))
+    _closing_words(place, the, keep_running=keep_running)
 
 
 def _name() -> str:
@@ -99,8 +101,11 @@ def _require_apart(folder: Path, place: Workplace) -> None:
 
 
 def _clear(place: Workplace, headwater: CommandLine, screen: Screen) -> None:
-    if place.settings_file.exists():
+    homes = (place.state, stack.stack_home(place.state))
+    if any(stack.alive(name, home) for home in homes for name in stack.names(home)):
+        screen.waiting("stopping the demo before")
         headwater("down")
+        screen.waiting("")
     if place.clear():
         screen.say(f"removed what the demo before left in {place.state}: this one starts afresh")
 
@@ -141,21 +146,35 @@ def _take_down(headwater: CommandLine, screen: Screen) -> None:
     screen.waiting("")
 
 
-def _closing_words(place: Workplace, *, keep_running: bool) -> list[str]:
-    return [
-        "",
-        "[bold]Where everything is[/]",
-        f"  {place.media}    the folder that is synced: change it as you like",
-        f"  {place.settings_file}    the settings: add a source of your own there",
-        f"  {place.logs}    the logs of our processes; those of the servers are in .headwater/stack/logs",
-        "",
-        "[bold]Go on[/]" + ("" if keep_running else "   (everything was stopped, all state is kept)"),
-        *([] if keep_running else ["  headwater up                       all runs again, from where it stopped"]),
-        "  headwater progress                 files found, sent, verified, committed",
-        "  headwater lag --watch              how far each consumer group is behind",
-        "  headwater inspect sync.objects     the records on a topic, decoded",
-        "  headwater dataset log              the versions",
-        "  headwater dataset ls latest        the files of one",
-        "  headwater down                     stop; nothing is lost",
-        "",
-    ]
+def _closing_words(place: Workplace, screen: Screen, *, keep_running: bool) -> None:
+    screen.table(
+        "Where everything is",
+        [
+            (str(place.media), "the folder that is synced: change it as you like"),
+            (str(place.exported / place.name), "version 2, taken out again"),
+            (str(place.settings_file), "the settings: add a source of your own"),
+            (str(place.logs), "what our processes log; the servers: .headwater/stack/logs"),
+        ],
+    )
+    headwater = _program()
+    screen.table(
+        "Go on" if keep_running else "Go on (everything is stopped, all state is kept)",
+        [
+            (f"{headwater} up", "all of it runs again, from where it stopped"),
+            (f"{headwater} progress", "files found, sent, verified, committed"),
+            (f"{headwater} lag --watch", "how far each consumer group is behind"),
+            (f"{headwater} inspect sync.objects", "the records of a topic, decoded"),
+            (f"{headwater} dataset log", "the versions"),
+            (f"{headwater} dataset ls latest", "the files of one"),
+            (f"{headwater} down", "stop; nothing is lost"),
+        ],
+    )
+
+
+def _program() -> str:
+    """What to type for this ``headwater``: its name where the shell finds it, else its path."""
+    here = Path(sys.executable).parent / "headwater"
+    found = shutil.which("headwater")
+    if found and Path(found).exists() and Path(found).samefile(here):
+        return "headwater"
+    return os.path.relpath(here) if here.is_relative_to(Path.cwd()) else str(here)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
+from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -27,6 +28,7 @@ MOST_LINES = 24
 LINES_A_KIND = 3
 WIDTH_OF_LOGS = 120
 """Where no terminal tells its width."""
+WIDEST_LINE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +118,34 @@ class Screen:
 
     def say(self, sentence: str) -> None:
         """One thing that was done."""
-        self.console.print(f"  [cyan]·[/] {escape(sentence)}", soft_wrap=True)
+        self._item("[cyan]·[/]", escape(sentence))
 
     def check(self, sentence: str) -> None:
         """One thing that was checked and holds."""
-        self.console.print(f"  [green]✓[/] {escape(sentence)}", soft_wrap=True)
+        self._item("[green]✓[/]", escape(sentence))
 
     def quote(self, command: str, output: str) -> None:
         """A command as the user would type it, and what it answered."""
-        self.console.print(f"  [bold]$ {escape(command)}[/]", soft_wrap=True)
+        self._item("[bold]$[/]", f"[bold]{escape(command)}[/]")
         for line in excerpt(output.rstrip().splitlines()):
-            self.console.print(Text("    ") + Text.from_ansi(line), soft_wrap=True)
+            self._print(Padding(Text.from_ansi(line), (0, 0, 0, 4)))
 
-    def lines(self, lines: Sequence[str]) -> None:
-        """The closing text, as rich markup."""
-        for line in lines:
-            self.console.print(line, soft_wrap=True)
+    def table(self, title: str, rows: Iterable[tuple[str, str]]) -> None:
+        """Things and what they are, below a title."""
+        self.console.print(f"\n[bold]{escape(title)}[/]")
+        lines = Table.grid(padding=(0, 2))
+        for thing, meaning in rows:
+            lines.add_row(Text(f"  {thing}", style="cyan", no_wrap=True), Text(meaning, style="dim"))
+        self._print(lines)
+
+    def _item(self, mark: str, markup: str) -> None:
+        line = Table.grid(padding=(0, 1))
+        line.add_row(f"  {mark}", Text.from_markup(markup, overflow="fold"))
+        self._print(line)
+
+    def _print(self, item: RenderableType) -> None:
+        """Wrapped to a terminal; a log's lines stay whole, so that they can be searched."""
+        self.console.print(item, width=None if self.console.is_terminal else WIDEST_LINE)
 
     def waiting(self, what: str) -> None:
         """What the demo waits for now; empty when it does not wait."""
@@ -146,7 +160,7 @@ class Screen:
                 self.say(f"{step.program}: {step.action}, about {step.estimate_seconds:.0f} s")
         else:
             self._steps.pop(key, None)
-            if step.seconds >= 0.5:
+            if step.action != "check":
                 self.check(f"{step.program}: {step.action}, {step.seconds:.1f} s")
 
     def show(self, snapshot: Snapshot) -> None:
@@ -186,12 +200,12 @@ def excerpt(lines: list[str]) -> list[str]:
         return lines
     shown: list[str] = []
     of_kind: Counter[str] = Counter()
-    for line in lines[:-1]:
+    for line in filter(None, lines[:-1]):
         kind = Text.from_ansi(line).plain[:1]
         of_kind[kind] += 1
         if of_kind[kind] <= LINES_A_KIND:
             shown.append(line)
-    return [*shown, f"… {len(lines) - 1 - len(shown)} lines more", lines[-1]]
+    return [*shown, f"… {of_kind.total() - len(shown)} lines more", lines[-1]]
 
 
 def river(snapshot: Snapshot, rates: Rates) -> RenderableType:

@@ -94,7 +94,7 @@ def test_a_state_that_did_not_change_is_not_told_again() -> None:
 
 def test_a_long_answer_is_cut_to_a_few_lines_of_each_kind_and_its_sum() -> None:
     lines = [f"+ new {number}" for number in range(40)] + [f"- old {number}" for number in range(2)] + ["", "the sum"]
-    assert excerpt(lines) == ["+ new 0", "+ new 1", "+ new 2", "- old 0", "- old 1", "", "… 37 lines more", "the sum"]
+    assert excerpt(lines) == ["+ new 0", "+ new 1", "+ new 2", "- old 0", "- old 1", "… 37 lines more", "the sum"]
     assert excerpt(lines[-5:]) == lines[-5:]
 
 
