@@ -25,7 +25,7 @@ from headwater.demo import edits, media
 from headwater.demo.commands import LOOK_SECONDS, CommandLine, shown
 from headwater.demo.edits import Picker
 from headwater.demo.river import River
-from headwater.demo.trees import compare, tree_of
+from headwater.demo.trees import Tree, compare, tree_of
 from headwater.demo.view import Screen, size
 from headwater.demo.workplace import DELETE_HOLD_SECONDS, Workplace
 from headwater.rules.errors import Corrupt, Unavailable
@@ -157,18 +157,28 @@ def every_byte_is_checked(world: World) -> None:
     world.screen.waiting("taking version 2 out, and comparing it file by file")
     world.headwater("dataset", "export", "latest", str(world.place.exported), meanwhile=partial(_look, world))
     expected = tree_of(world.place.media)
-    differences = compare(expected, tree_of(world.place.exported / world.place.name))
+    require_equal(
+        expected,
+        tree_of(world.place.exported / world.place.name),
+        asked=f"Version 2, exported to {world.place.exported}, was compared with {world.place.media}.",
+        advice=f"See the logs in {world.place.logs}.",
+    )
+    world.screen.waiting("")
+    world.screen.check(f"exported version 2: the SHA-256 of all {len(expected)} files equals the folder's")
+
+
+def require_equal(expected: Tree, found: Tree, *, asked: str, advice: str) -> None:
+    """Raises Corrupt, which names the first differences."""
+    differences = compare(expected, found)
     if differences:
         first = [*differences.missing, *differences.surplus, *differences.unequal][:3]
         raise Corrupt(
             f"{len(differences.missing)} files are missing, {len(differences.surplus)} are too many, "
             f"{len(differences.unequal)} have other bytes, among them {', '.join(map(display, first))}.",
-            asked=f"Version 2, exported to {world.place.exported}, was compared with {world.place.media}.",
+            asked=asked,
             kept="Both folders and all logs are kept.",
-            advice=f"See the logs in {world.place.logs}.",
+            advice=advice,
         )
-    world.screen.waiting("")
-    world.screen.check(f"exported version 2: the SHA-256 of all {len(expected)} files equals the folder's")
 
 
 def _carried(world: World) -> None:
@@ -189,7 +199,7 @@ def _commit(world: World, message: str) -> None:
 
 def _quote(world: World, *arguments: str) -> None:
     """Run a command and show it with its answer."""
-    world.screen.waiting(f"running {shown(*arguments)}")
+    world.screen.waiting(f"running {shown(*arguments[:2])}")
     answer = world.headwater(*arguments, meanwhile=partial(_look, world))
     world.screen.waiting("")
     world.screen.quote(shown(*arguments), answer)
