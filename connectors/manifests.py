@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pyarrow.compute import Expression
 
@@ -25,9 +25,8 @@ class Manifests:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
 
-    def write(self, rows: Iterable[ManifestRow], about: Mapping[str, str]) -> bytes:
-        """Store the rows as a manifest; returns its hash. The same rows give the same object."""
-        data = manifest.encode(rows, about)
+    def store(self, data: bytes) -> bytes:
+        """Store an encoded manifest; returns its hash. The same bytes give the same object."""
         content = content_hash(data)
         self._objects.put(manifest_key(content), data)
         return content

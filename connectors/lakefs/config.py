@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from headwater.rules.errors import BadSettings
+
+_REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}\Z")
+
+
+def check_repository_name(name: str, setting: str) -> None:
+    """Raises BadSettings, naming the setting, for what lakeFS would not take as the name of a repository."""
+    if not _REPOSITORY.match(name):
+        raise BadSettings(
+            f"{name!r} cannot name a lakeFS repository",
+            asked=f"The setting {setting} was read.",
+            advice="Use 3 to 63 lower-case letters, digits and hyphens, not beginning with a hyphen.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from headwater.connectors.catalog import Catalog, versions
 from headwater.connectors.catalog.versions import Version
 from headwater.connectors.kafka import Kafka
 from headwater.connectors.kafka.topics import verify_topics
-from headwater.connectors.lakefs import LakeFS
+from headwater.connectors.lakefs import LakeFS, check_repository_name
 from headwater.connectors.manifests import Manifests
 from headwater.connectors.s3 import ObjectStore
 from headwater.observe import logs, metrics
@@ -77,6 +77,8 @@ class Committer:
         self._stop = threading.Event()
         self._attempted_at = clock()
         self._settled: int | None = None
+        self.trouble = ""
+        """Why it waits, in a sentence; empty while all goes well. For health checks."""
 
     def stop(self) -> None:
         """Ask ``run`` to return after the version that it makes; safe from a signal handler or another thread."""
@@ -84,16 +86,18 @@ class Committer:
 
     def run(self) -> None:
         """Make versions until ``stop``. Raises Fenced, Refused, Corrupt and other errors that waiting does not heal."""
+        check_repository_name(self.config.lakefs_repository, "commit.repository (by default the dataset's name)")
         writer: VersionWriter | None = None
         failures = 0
         while not self._stop.is_set():
             try:
                 writer = writer or self._take_over()
                 self._make_what_is_due(writer)
-                failures = 0
+                failures, self.trouble = 0, ""
                 self._stop.wait(self.config.poll_seconds)
             except Transient as trouble:
-                log.warning("commit.waiting", dataset=self.config.dataset, reason=str(trouble))
+                self.trouble = str(trouble)
+                log.warning("commit.waiting", dataset=self.config.dataset, reason=self.trouble)
                 metrics.COMMIT_RETRIES.labels(self.config.dataset).inc()
                 self._stop.wait(self._pause_seconds(failures))
                 failures += 1

@@ -36,7 +36,7 @@ from headwater.connectors.manifests import Manifests
 from headwater.observe import logs
 from headwater.rules.cut import needs_base
 from headwater.rules.errors import Corrupt, Unclear
-from headwater.schemas.manifest import ManifestRow
+from headwater.schemas.manifest import ManifestRow, encode
 from headwater.schemas.records import DatasetVersion
 from headwater.streams.commit.announcer import Announcer
 
@@ -89,16 +89,16 @@ class VersionWriter:
         """Step 2."""
         about = {"dataset": self._dataset, "version": str(intent.version)}
         with self._catalog.transaction() as transaction:
-            chain = versions.manifests_of(transaction, self._dataset, intent.version)
+            earlier = versions.manifests_of(transaction, self._dataset, intent.version - 1)
             wants_base = needs_base(*versions.rows_since_base(transaction, self._dataset))
-            delta = list(versions.changes(transaction, self._dataset, intent.version))
-        manifest_hash = self._manifests.write(delta, about | {"kind": "delta"})
+            delta = encode(versions.changes(transaction, self._dataset, intent.version), about | {"kind": "delta"})
+        manifest_hash = self._manifests.store(delta)
         base_hash = None
         if intent.parent is None:
             base_hash = manifest_hash  # what is added to nothing is everything
         elif wants_base:
-            deltas = [content for content in chain if content is not None]
-            base_hash = self._manifests.write(self._manifests.files([*deltas, manifest_hash]), about | {"kind": "base"})
+            files = self._manifests.files([*earlier, manifest_hash])
+            base_hash = self._manifests.store(encode(files, about | {"kind": "base"}))
         intent = replace(intent, manifest_hash=manifest_hash, base_hash=base_hash)
         with self._catalog.transaction() as transaction:
             versions.record_manifest(transaction, intent)

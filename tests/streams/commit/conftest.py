@@ -173,7 +173,7 @@ class World:
             except BaseException as error:
                 errors.append(error)
 
-        thread = threading.Thread(target=run, name="committer")
+        thread = threading.Thread(target=run, name="committer", daemon=True)
         thread.start()
         self._running = (committer, thread, errors)
         return committer

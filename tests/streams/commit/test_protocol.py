@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from headwater.connectors.catalog import versions
 from headwater.connectors.lakefs import LakeFS
-from headwater.rules.errors import Corrupt, Fenced, Unavailable, Unclear
+from headwater.rules.errors import BadSettings, Corrupt, Fenced, Unavailable, Unclear
 from headwater.streams.commit.announcer import Announcer
 from headwater.streams.commit.writer import VersionWriter
 
@@ -142,17 +143,19 @@ def test_a_committer_that_slept_through_a_takeover_is_fenced(world: Any, step: s
     assert world.listing("main") == world.expected_listing()
 
 
-def test_the_older_of_two_committers_stops_with_a_clear_message(world: Any) -> None:
-    world.write(b"a", b"a")
-    world.start()
-    older = world._running
+def test_the_older_of_two_committers_stops_with_a_clear_message(world: Any, eventually: Callable[..., Any]) -> None:
+    def epoch() -> int:
+        with world.catalog.transaction() as transaction:
+            row = versions.find(transaction, world.dataset)
+        return row.committer_epoch if row else 0
 
-    world._running = None
     world.start()
-    older[1].join(30)
+    eventually(lambda: epoch() == 1, within_seconds=30)
 
-    assert not older[1].is_alive()
-    (error,) = older[2]
+    with world.catalog.transaction() as transaction:
+        versions.take_over(transaction, world.dataset, world.dataset)
+    error = world.wait_for_end()
+
     assert isinstance(error, Fenced)
     assert "started after this one" in str(error)
     assert "Run one committer for each dataset" in str(error)
@@ -293,3 +296,40 @@ def test_time_makes_a_version_unasked(world: Any, eventually: Callable[..., Any]
 
     assert not world.stop()
     assert commits_on_main(world) == ["1", "2"]
+
+
+def test_a_name_that_lakefs_would_not_take_is_a_bad_setting(world: Any) -> None:
+    with pytest.raises(BadSettings, match=r"'My_Films' cannot name a lakeFS repository.*lower-case"):
+        world.committer(repository="My_Films").run()
+
+
+def test_a_dataset_does_not_move_to_another_repository(world: Any) -> None:
+    world.write(b"a", b"a")
+    world.commit()
+
+    with pytest.raises(BadSettings, match=f"lives in the lakeFS repository {world.dataset}"):
+        world.committer(repository="elsewhere").run()
+
+
+def test_a_committer_that_waits_says_why_and_goes_on(
+    world: Any, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., Any]
+) -> None:
+    original = LakeFS.link
+    is_up = threading.Event()
+
+    def down(self: LakeFS, *arguments: Any, **named: Any) -> int:
+        if not is_up.is_set():
+            raise Unavailable("lakeFS does not answer")
+        return original(self, *arguments, **named)
+
+    monkeypatch.setattr(LakeFS, "link", down)
+    world.write(b"a", b"a")
+    committer = world.start(changes=1)
+    eventually(lambda: committer.trouble == "lakeFS does not answer", within_seconds=20)
+    is_up.set()
+
+    eventually(lambda: world.announced(), within_seconds=20)
+
+    assert not world.stop()
+    assert committer.trouble == ""
+    assert commits_on_main(world) == ["1"]
