@@ -6,12 +6,31 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headwater.rules.errors import BadSettings
+
 _SECRET = re.compile(r"password|secret|key\.pem|jaas|oauthbearer\.config|token", re.IGNORECASE)
+
+
+RELIED_ON = frozenset({
+    "acks",
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.idempotence",
+    "group.id",
+    "group.protocol",
+    "isolation.level",
+    "partition.assignment.strategy",
+    "transactional.id",
+    "transaction.timeout.ms",
+})  # fmt: skip
+"""Settings that exactly-once and fencing rest on."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaConfig:
-    """``client`` passes through to librdkafka as it stands (TLS, SASL, anything): it wins over our own settings.
+    """``client`` passes through to librdkafka as it stands (TLS, SASL, time-outs): it wins over our own settings.
+    Raises BadSettings where it names one that is ``RELIED_ON``.
 
     ``prefix`` goes before every topic, group and transactional id, so that several installations, or the tests, share
     one cluster.
@@ -20,6 +39,14 @@ class KafkaConfig:
     bootstrap_servers: str
     prefix: str = ""
     client: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if taken := sorted(RELIED_ON & self.client.keys()):
+            raise BadSettings(
+                f"kafka.client sets {', '.join(taken)}, which headwater's guarantees rest on.",
+                kept="Nothing was started.",
+                advice="Remove it from kafka.client.",
+            )
 
     def __repr__(self) -> str:
         shown = {name: "***" if _SECRET.search(name) else value for name, value in self.client.items()}

@@ -123,7 +123,8 @@ class Member:
         if not finished.reading.assignment.is_current():
             self._log.info("batch.dropped", group=self.group, records=len(finished.reading.messages))
             return
-        transaction.write(finished)
+        with self._board.waiting_for(f"Kafka at {self._kafka.config.bootstrap_servers}"):
+            transaction.write(finished)
         self._failures = 0
         metrics.GROUP_RECORDS.labels(self.group).inc(len(finished.reading.messages))
         metrics.GROUP_BATCH_SECONDS.labels(self.group).observe(time.perf_counter() - finished.started)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
 
 from headwater.observe import metrics
+
+_LONG_WAIT_SECONDS = 5.0
 
 
 class Phase(StrEnum):
@@ -43,6 +46,7 @@ class StateBoard:
         self._lock = Lock()
         self._phase = Phase.starting
         self._troubles: dict[str, str] = {}
+        self._waits: tuple[str, float] | None = None
         self._shown = Phase.starting
         self._since = clock()
         self._publish()
@@ -64,10 +68,23 @@ class StateBoard:
             if self._troubles.pop(what, None) is not None:
                 self._publish()
 
+    @contextmanager
+    def waiting_for(self, whom: str) -> Iterator[None]:
+        """A call inside may block for longer than it was told to: a reader of the state should know meanwhile."""
+        self._waits = (whom, self._clock())
+        try:
+            yield
+        finally:
+            self._waits = None
+
     def is_degraded(self, what: str) -> bool:
         return what in self._troubles
 
     def read(self, transactional_id: str, partitions: tuple[tuple[str, int], ...]) -> MemberState:
+        waits = self._waits
+        if waits is not None and self._clock() - waits[1] > _LONG_WAIT_SECONDS:
+            reason = f"{waits[0]} has not answered for {self._clock() - waits[1]:.0f} s."
+            return MemberState(self._group, transactional_id, Phase.degraded, reason, waits[1], partitions)
         with self._lock:
             reason = " ".join(self._troubles.values())
             return MemberState(self._group, transactional_id, self._shown, reason, self._since, partitions)

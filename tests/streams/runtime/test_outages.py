@@ -71,7 +71,7 @@ def test_a_killed_broker_is_waited_for_and_each_output_is_there_once(
 
         broker.up()
         log.place_orders(range(COUNT, COUNT + 10))
-        eventually(lambda: len(log.receipt_numbers()) >= COUNT + 10, within_seconds=60)
+        eventually(lambda: len(log.receipt_numbers()) >= COUNT + 10, within_seconds=120)
         assert log.receipt_numbers() == list(range(COUNT + 10))
         eventually(lambda: member.state().phase is Phase.running, within_seconds=20)
     finally:
