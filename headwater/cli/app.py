@@ -16,7 +16,7 @@ from headwater import __version__
 from headwater.cli import dataset, dead, demo, errors, inspect, lag, processes, progress, registry, run, sync, topics
 from headwater.cli.frame import Frame
 from headwater.observe import logs
-from headwater.rules.errors import HeadwaterError
+from headwater.rules.errors import HeadwaterError, Unavailable
 
 _EPILOG = "Exit codes: " + ", ".join(f"**{code}** {meaning}" for code, meaning in errors.EXIT_CODES.items()) + "."
 
@@ -102,6 +102,8 @@ def execute(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0
     except HeadwaterError as error:
+        if isinstance(error, Unavailable):
+            frame.explain(error)
         errors.show(error, as_json=as_json, debug=frame.debug)
         return error.exit_code
     except Exception as error:

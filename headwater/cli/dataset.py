@@ -228,7 +228,7 @@ def verify(
             console.print(Text("✗ ", style="red").append(problem, style="default"), soft_wrap=True)
         if found.problem_count > len(found.problems):
             console.print(f"and {found.problem_count - len(found.problems):,} more")
-        console.print(dataset_text.verdict(found, deep=deep, compared=bool(roots)), soft_wrap=True)
+        output.say(console, dataset_text.verdict(found, deep=deep, compared=bool(roots)))
     if not found.is_right:
         raise typer.Exit(1)
 
@@ -263,10 +263,10 @@ def export(
                     f"{place}: a newer file or folder stands in its place", style="default"
                 )
             )
-        console.print(
+        output.say(
+            console,
             f"v{found.version.version} in {folder}: {found.written:,} files written "
             f"({output.size(found.bytes_written)}), {found.kept:,} were there already, {found.links:,} links.",
-            soft_wrap=True,
         )
     if not found.is_whole:
         raise typer.Exit(3)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # commands that need no server start without loading any clie
     from headwater.connectors.kafka import Kafka
     from headwater.connectors.lakefs import LakeFS
     from headwater.connectors.s3 import ObjectStore
+    from headwater.rules.errors import Unavailable
     from headwater.settings import Settings
     from headwater.stack import Stack
 
@@ -67,6 +68,19 @@ class Frame:
         from headwater.stack import Stack, stack_home
 
         return Stack(stack_home(self.settings.state_folder))
+
+    def explain(self, error: Unavailable) -> None:
+        """Where a server of the local stack does not answer because it is stopped, the error says how to start it."""
+        from headwater import stack
+        from headwater.rules.errors import BadSettings
+
+        try:
+            local = stack.local_addresses(self.settings.state_folder)
+            named = any(address.rpartition("@")[2].partition("/")[0] in error.happened for address in local.values())
+            if named and not self.stack.running():
+                error.advice = f"The local stack in {self.settings.state_folder} is stopped: `headwater up` starts it."
+        except BadSettings:
+            return  # the error's own advice stands
 
     def log_as_a_service(self, *, as_json: bool | None = None) -> None:
         """From now on this process logs at the level of the settings: for commands that run until they are stopped.

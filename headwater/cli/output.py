@@ -33,6 +33,11 @@ def console(*, errors: bool = False) -> Console:
     return Console(file=stream, highlight=False, width=None if told else WIDTH_OF_LOGS)
 
 
+def say(to: Console, text: str | Text) -> None:
+    """A sentence: broken between words on a terminal, one line everywhere else."""
+    to.print(text, soft_wrap=not to.is_terminal)
+
+
 def plain(value: Any) -> Any:
     """The value as JSON has it: hashes as hex, other bytes as text or, where they are not, as {"hex": …}."""
     if isinstance(value, Enum):

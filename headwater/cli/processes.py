@@ -44,6 +44,7 @@ def up(
     _prepare(the, console)
     if not servers_only:
         _start_members(the, console)
+    console.print()
     _print_status(the, as_json=as_json)
     if not as_json:
         console.print(
@@ -74,7 +75,7 @@ def _start_members(the: Frame, console: Console) -> None:
         if members.status(process.name, settings.state_folder).state == "stopped":
             members.start(process, settings.state_folder, options, os.environ)
             console.print(f"started   {process.name}")
-    with ThreadPoolExecutor(len(processes)) as pool:
+    with console.status("waiting until they answer …"), ThreadPoolExecutor(len(processes)) as pool:
         for waited in [
             pool.submit(members.wait_until_it_answers, process, settings.state_folder) for process in processes
         ]:
@@ -102,7 +103,7 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
         output.print_json({"stopped": stopped})
     else:
         said = f"Stopped {', '.join(stopped)}. Their data is kept." if stopped else "Nothing was running."
-        console.print(said, soft_wrap=True)
+        output.say(console, said)
 
 
 _GRACE_SECONDS = 40.0
@@ -134,7 +135,7 @@ def _print_status(the: Frame, *, as_json: bool) -> None:
     if servers:
         console.print(output.table(_SERVER, [_server_row(one) for one in servers], right=("memory",)))
     else:
-        console.print(f"There is no local stack in {folder} yet: `headwater up` starts one.", soft_wrap=True)
+        output.say(console, f"There is no local stack in {folder} yet: `headwater up` starts one.")
     console.print()
     console.print(output.table(_PROCESS, [_process_row(one) for one in processes], right=("pid",)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -66,21 +67,9 @@ def _shown(measured: Measured) -> Group | Text:
     now = measured[-1][1]
     if not now.sources and not now.datasets:
         return Text("No source yet: start an agent with `headwater sync FOLDER --source NAME`.")
-    rows = [
-        (
-            source.source,
-            _agent(source),
-            *_cells(source.found),
-            *_cells(source.claimed, source.stored),
-            *_cells(source.stored, source.verified),
-            *_cells(source.verified),
-            _rate(measured, source.source),
-            _trouble(source),
-        )
-        for source in now.sources
-    ]
-    columns = ("source", "agent", "files", " ", "to send", "  ", "to verify", "   ", "verified", "    ", "a second", "")
-    sources = output.table(columns, rows, right=columns[2:-1])
+    rows = [row for source in now.sources for row in _rows(measured, source)]
+    columns = ("source", "", "number", "size", "a second", " ")
+    sources = output.table(columns, rows, right=("number", "size", "a second"))
     versions = [
         (
             dataset.dataset,
@@ -96,33 +85,52 @@ def _shown(measured: Measured) -> Group | Text:
     return Group(sources, Text(), output.table(titles, versions, right=titles[3:]))
 
 
-def _cells(amount: Amount, less: Amount | None = None) -> tuple[str, str]:
-    count, size = (
-        (amount.count, amount.bytes) if less is None else (amount.count - less.count, amount.bytes - less.bytes)
-    )
-    return (f"{count:,}", output.size(size)) if count or less is None else ("–", "")
+def _rows(measured: Measured, source: SourceProgress) -> Iterator[tuple[str | Text, ...]]:
+    """One row a stage; what is on the way to a stage stands beside it."""
+    stages = {"found": source.found, "sent": source.stored, "verified": source.verified}
+    waiting = {"sent": _between(source.claimed, source.stored), "verified": _between(source.stored, source.verified)}
+    for stage, amount in stages.items():
+        remark = _agent(source) if stage == "found" else _waits(waiting[stage])
+        name = source.source if stage == "found" else ""
+        yield name, stage, f"{amount.count:,}", output.size(amount.bytes), _rate(measured, source.source, stage), remark
+    if trouble := _trouble(source):
+        yield "", "", "", "", "", trouble
+
+
+def _between(reached: Amount, passed: Amount) -> tuple[int, int]:
+    return reached.count - passed.count, reached.bytes - passed.bytes
+
+
+def _waits(amount: tuple[int, int]) -> str:
+    return f"{amount[0]:,} on the way, {output.size(amount[1])}" if amount[0] else ""
 
 
 def _agent(source: SourceProgress) -> Text:
     if source.silent_seconds is None:
-        return Text("stopped", style="yellow")
+        return Text("agent stopped", style="yellow")
     if source.silent_seconds > _SILENT_SECONDS:
-        return Text(f"silent for {output.duration(source.silent_seconds)}", style="red")
-    return Text("running", style="green")
+        return Text(f"agent silent for {output.duration(source.silent_seconds)}", style="red")
+    return Text("agent runs", style="green")
 
 
-def _rate(measured: Measured, source: str) -> str:
-    """Bytes stored a second, over the last few seconds."""
+def _rate(measured: Measured, source: str, stage: str) -> str:
+    """Bytes that reached the stage, a second, over the last few seconds."""
     (began, first), (ended, last) = measured[0], measured[-1]
-    before = {at.source: at.stored.bytes for at in first.sources}.get(source, 0)
-    after = {at.source: at.stored.bytes for at in last.sources}.get(source, 0)
-    return f"{output.size((after - before) / (ended - began))}/s" if ended > began and after > before else ""
+    gained = _bytes(last, source, stage) - _bytes(first, source, stage)
+    return f"{output.size(gained / (ended - began))}/s" if ended > began and gained > 0 else ""
 
 
-def _trouble(source: SourceProgress) -> Text:
+def _bytes(progress: Progress, source: str, stage: str) -> int:
+    for found in progress.sources:
+        if found.source == source:
+            return {"found": found.found, "sent": found.stored, "verified": found.verified}[stage].bytes
+    return 0
+
+
+def _trouble(source: SourceProgress) -> Text | None:
     said = []
     if source.exceptions:
         said.append(f"{source.exceptions:,} paths excepted")
     if source.condemned:
         said.append(f"{source.condemned:,} contents condemned")
-    return Text(", ".join(said), style="yellow")
+    return Text(", ".join(said), style="yellow") if said else None

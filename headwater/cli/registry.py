@@ -26,9 +26,7 @@ def registry(
 
     served = registry_of(frame.of(context).settings)
     with ProcessServer(HttpConfig(host, port), served, lambda: Health(True, "running")) as server:
-        output.console().print(
-            f"Schema Registry (read only) at {server.url}; try {server.url}/subjects", soft_wrap=True
-        )
+        output.say(output.console(), f"Schema Registry (read only) at {server.url}; try {server.url}/subjects")
         stopped = Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
