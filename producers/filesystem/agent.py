@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from threading import Event
 
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
-from headwater.observe import logs, metrics
+from headwater.observe import logs
 from headwater.producers.filesystem.config import AgentConfig, checked
 from headwater.producers.filesystem.deletes import Deletes
 from headwater.producers.filesystem.filters import Filters
 from headwater.producers.filesystem.index import Index
+from headwater.producers.filesystem.intake import Intake
 from headwater.producers.filesystem.notice import Notice
 from headwater.producers.filesystem.once import Once
 from headwater.producers.filesystem.outbox import Outbox
 from headwater.producers.filesystem.owner import Owner
-from headwater.producers.filesystem.read import Content, Outcome, Reading, Unreadable, Unsettled
 from headwater.producers.filesystem.readers import Readers
 from headwater.producers.filesystem.recorder import Recorder
 from headwater.producers.filesystem.requests import Requests
 from headwater.producers.filesystem.root import Root
-from headwater.producers.filesystem.settle import Candidate, Settling
+from headwater.producers.filesystem.settle import Settling
 from headwater.producers.filesystem.status import AgentStatus, export
-from headwater.producers.filesystem.tree import Signature, Tree
+from headwater.producers.filesystem.tree import Tree
 from headwater.producers.filesystem.walk import Walk
 from headwater.producers.filesystem.watch import DirtySet, Watch
 from headwater.schemas import topics
@@ -82,6 +81,9 @@ class Agent:
         self._walk = Walk(config, tree, filters, self._index, self._watch, self._notice, self._recorder, clock)
         self._deletes = Deletes(tree, self._index, self._notice, self._recorder, clock)
         self._readers = Readers(config, tree, clock, self._woken.set)
+        self._intake = Intake(
+            config, tree, self._index, self._settling, self._readers, self._notice, self._recorder, clock
+        )
         self._requests = Requests(config.source, kafka, self._index, self._notice.look)
         self._outbox = Outbox(config, kafka, self._index, clock)
         self._once: Once | None = None
@@ -210,52 +212,11 @@ class Agent:
         """Hand what has settled to the reading threads, unless Kafka is far behind."""
         if self._index.outbox.count > self._config.outbox_limit:
             return False
-        taken = self._settling.take(self._clock(), self._readers.room)
-        for candidate in taken:
-            self._readers.submit(candidate, self._known_contents(candidate))
-        return bool(taken)
-
-    def _known_contents(self, candidate: Candidate) -> dict[Signature, Content]:
-        """Content that was read under another name: a moved directory or a second hard link costs no read."""
-        if candidate.forced or candidate.observation is None:
-            return {}
-        known = self._index.files.with_inode(candidate.observation.signature)
-        return {file.signature: Content(file.hash, file.parts, None) for file in known if file.hash is not None}
+        return self._intake.hand_out()
 
     def _record(self) -> bool:
         """Record what was read: rows, clocks and records of many files in one transaction."""
-        outcomes = self._readers.finished(self._config.batch_changes)
-        if outcomes:
-            with self._index.transaction():
-                for outcome in outcomes:
-                    self._record_one(outcome)
-        return bool(outcomes)
-
-    def _record_one(self, outcome: Outcome) -> None:
-        path, now = outcome.candidate.path, self._clock()
-        if isinstance(outcome, Unsettled):
-            self._wait_longer(outcome)
-            return
-        self._settling.done(path, now)
-        if isinstance(outcome, Reading):
-            self._recorder.record(outcome)
-            if outcome.content is not None and outcome.content.parts is not None:
-                metrics.AGENT_READ_BYTES.labels(self._config.source).inc(outcome.signature.size)
-        elif isinstance(outcome, Unreadable):
-            self._recorder.except_path(path, outcome.reason)
-        else:
-            self._notice.look(path)
-
-    def _wait_longer(self, outcome: Unsettled) -> None:
-        """Look again soon; after a while name the path, and look again now and then."""
-        candidate, now = outcome.candidate, self._clock()
-        is_late = now - candidate.since >= self._config.busy_seconds
-        if is_late:
-            self._recorder.except_path(candidate.path, outcome.reason)
-            self._settling.done(candidate.path, now)
-        else:
-            named = self._index.exceptions.reason(candidate.path) is not None
-            self._settling.postpone(replace(candidate, named=named), outcome.due_at)
+        return self._intake.take_in(self._config.batch_changes)
 
     def _send(self) -> bool:
         moved = self._outbox.pump()

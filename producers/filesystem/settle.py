@@ -105,6 +105,9 @@ class Settling:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._reading)
 
+    def __contains__(self, path: bytes) -> bool:
+        return path in self._waiting or path in self._reading
+
     @property
     def reading(self) -> int:
         return len(self._reading)

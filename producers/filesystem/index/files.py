@@ -123,7 +123,7 @@ class Files:
 
     def with_inode(self, signature: Signature) -> list[KnownFile]:
         """Paths that were last seen as this inode: other names of one file, or the name it had before."""
-        return self._select("inode = ? AND device = ? LIMIT 16", (signature.inode, signature.device))
+        return self._select("inode = ? AND device = ? LIMIT 64", (signature.inode, signature.device))
 
     def missing(self, since_before: float, limit: int) -> list[KnownFile]:
         return self._select("missing_since <= ? ORDER BY missing_since LIMIT ?", (since_before, limit))

@@ -260,6 +260,19 @@ def test_hard_links_and_duplicates_are_paths_with_one_content(
     assert ChangeKind.renamed not in {record.kind for record in cloud.records}
 
 
+def test_a_write_through_one_hard_link_is_found_under_every_name(
+    config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually
+) -> None:
+    """The kernel tells only the name that was used."""
+    (config.root / "folder").mkdir()
+    (config.root / "one").write_bytes(b"before")
+    os.link(config.root / "one", config.root / "folder/two")
+    with follow() as running:
+        eventually(lambda: len(hashes(cloud)) == 2 and is_idle(running, cloud))
+        os.truncate(config.root / "one", 0)
+        eventually(lambda: hashes(cloud) == tree_of(config.root))
+
+
 def test_links_are_recorded_and_specials_are_named(
     config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually
 ) -> None:
