@@ -70,7 +70,7 @@ def a_folder_appears(world: World) -> None:
         "content once; the verify groups read every byte back; the committer makes a version of what is verified.",
     )
     report = media.copy_tree(world.found, world.place.media, LARGEST_COPY_BYTES)
-    world.screen.say(f"copied {report.files} files, {size(report.bytes)}, from {world.found} to {world.place.media}")
+    world.screen.say(f"copied {report.files} files, {size(report.bytes)}, from {world.found}: only the copy is changed")
     if report.over_the_limit or report.unreadable:
         world.screen.say(
             f"left out: {report.over_the_limit} files beyond {size(LARGEST_COPY_BYTES)}, {report.unreadable} unreadable"
@@ -129,7 +129,7 @@ def uploaders_die(world: World) -> None:
     pids = [_kill(world, name) for name in UPLOADERS]
     cut = world.river.parts()
     world.screen.say(f"kill -9 {' '.join(map(str, pids))}: {' and '.join(UPLOADERS)}")
-    world.screen.say(f"S3 has {cut.in_s3 - before.in_s3} parts of the new clips")
+    world.screen.say(f"parts of the new clips that S3 has: {cut.in_s3 - before.in_s3}")
     world.headwater("up", meanwhile=partial(_look, world))
     world.screen.say("headwater up started both again; Kafka gives them their partitions once it misses the dead (6 s)")
     _carried(world)

@@ -28,7 +28,6 @@ MOST_LINES = 24
 LINES_A_KIND = 3
 WIDTH_OF_LOGS = 120
 """Where no terminal tells its width."""
-WIDEST_LINE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,11 @@ class Screen:
         """A command as the user would type it, and what it answered."""
         self._item("[bold]$[/]", f"[bold]{escape(command)}[/]")
         for line in excerpt(output.rstrip().splitlines()):
-            self._print(Padding(Text.from_ansi(line), (0, 0, 0, 4)))
+            answer = Text.from_ansi(line)
+            if self.console.is_terminal:
+                self.console.print(Padding(answer, (0, 0, 0, 4)))
+            else:
+                self.console.print(Text("    ") + answer, soft_wrap=True)
 
     def table(self, title: str, rows: Iterable[tuple[str, str]]) -> None:
         """Things and what they are, below a title."""
@@ -136,16 +139,16 @@ class Screen:
         lines = Table.grid(padding=(0, 2))
         for thing, meaning in rows:
             lines.add_row(Text(f"  {thing}", style="cyan", no_wrap=True), Text(meaning, style="dim"))
-        self._print(lines)
+        self.console.print(lines)
 
     def _item(self, mark: str, markup: str) -> None:
-        line = Table.grid(padding=(0, 1))
-        line.add_row(f"  {mark}", Text.from_markup(markup, overflow="fold"))
-        self._print(line)
-
-    def _print(self, item: RenderableType) -> None:
-        """Wrapped to a terminal; a log's lines stay whole, so that they can be searched."""
-        self.console.print(item, width=None if self.console.is_terminal else WIDEST_LINE)
+        """Wrapped below its own beginning on a terminal; a log's lines stay whole, so that they can be searched."""
+        if self.console.is_terminal:
+            line = Table.grid(padding=(0, 1))
+            line.add_row(f"  {mark}", Text.from_markup(markup, overflow="fold"))
+            self.console.print(line)
+        else:
+            self.console.print(f"  {mark} {markup}", soft_wrap=True)
 
     def waiting(self, what: str) -> None:
         """What the demo waits for now; empty when it does not wait."""
