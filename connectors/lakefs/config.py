@@ -41,7 +41,7 @@ class LakeFSConfig:
         if parts.scheme not in ("http", "https") or not parts.hostname or not parts.username or not parts.password:
             raise BadSettings(
                 "the lakeFS address lacks its scheme, host, access key or secret key",
-                advice="Set lakefs.url (or HEADWATER_LAKEFS) to http://ACCESS_KEY:SECRET_KEY@HOST:PORT.",
+                advice="Set HEADWATER_LAKEFS to http://ACCESS_KEY:SECRET_KEY@HOST:PORT.",
             )
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         port = f":{parts.port}" if parts.port else ""

@@ -22,7 +22,7 @@ def mapped(error: Exception, asked: str, endpoint: str) -> HeadwaterError:
             f"lakeFS at {endpoint} does not answer: {error}",
             asked=asked,
             kept="Published versions are kept.",
-            advice="Check that lakeFS runs and that lakefs.url (or HEADWATER_LAKEFS) names it.",
+            advice="Check that lakeFS runs and that lakefs.endpoint (or HEADWATER_LAKEFS) names it.",
         )
     status, answer = int(error.status), _message(error)
     if status in (401, 403):
@@ -30,7 +30,8 @@ def mapped(error: Exception, asked: str, endpoint: str) -> HeadwaterError:
             f"lakeFS at {endpoint} refused the credentials or the permission: {answer}",
             asked=asked,
             kept="Nothing was changed.",
-            advice="Set lakefs.url (or HEADWATER_LAKEFS) to a key that may read and write the repository.",
+            advice="Set lakefs.access_key_id and lakefs.secret_access_key_file (or HEADWATER_LAKEFS) to a key that may "
+            "read and write the repository.",
             status=status,
         )
     if status == 404:

@@ -41,7 +41,7 @@ class S3Config:
         if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or "/" in bucket:
             raise BadSettings(
                 "an S3 address must look like http://access:secret@host:port/bucket?region=us-east-1, or s3://bucket",
-                asked="The S3 address (s3.url or HEADWATER_S3) was read.",
+                asked="The S3 address (HEADWATER_S3) was read.",
                 advice="Correct it; quote special characters of the secret as %XX.",
             )
         port = f":{parts.port}" if parts.port else ""

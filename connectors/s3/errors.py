@@ -85,7 +85,7 @@ def judge(config: S3Config, asked: str, status: int, code: str, text: str) -> He
             f"the bucket does not exist ({said}).",
             asked=f"{asked} in {config.place}.",
             kept="Nothing was written.",
-            advice="Create the bucket, or correct the bucket in s3.url (HEADWATER_S3).",
+            advice="Create the bucket, or correct the bucket (s3.bucket or HEADWATER_S3).",
         )
     if status in (404, 416):
         return NotFound(
@@ -106,7 +106,8 @@ def _refused(config: S3Config, asked: str, said: str) -> Refused:
         f"S3 refused the credentials ({said}).",
         asked=f"{asked} in {config.place}.",
         kept="Nothing was written.",
-        advice="Set the access key and secret in s3.url (HEADWATER_S3) to ones that may read and write this bucket.",
+        advice="Set s3.access_key_id and s3.secret_access_key_file (or HEADWATER_S3) to a key that may read and write "
+        "this bucket.",
     )
 
 
@@ -115,5 +116,5 @@ def _unavailable(config: S3Config, asked: str, said: str) -> Unavailable:
         f"S3 does not answer ({said}).",
         asked=f"{asked} in {config.place}.",
         kept="What was stored before is kept; this request may or may not have arrived.",
-        advice="Check that the server runs and that s3.url (HEADWATER_S3) names it.",
+        advice="Check that the server runs and that s3.endpoint (or HEADWATER_S3) names it.",
     )
