@@ -263,16 +263,18 @@ def _cut(transaction: Transaction) -> dict[str, Any]:
     }
     rows = transaction.execute(
         """
-        WITH newest AS (
-            SELECT DISTINCT ON (source, path) source, path, epoch, seq,
-                CASE WHEN verified THEN %(rename)s ELSE %(verification)s END AS reason
-            FROM pending ORDER BY source, path, epoch DESC, seq DESC
-        ), held_up AS (
-            SELECT *, 2 AS rank FROM newest UNION ALL SELECT *, 1 FROM excepted
+        WITH states AS (
+            SELECT source, path, epoch, seq, CASE WHEN verified THEN %(rename)s ELSE %(verification)s END AS reason,
+                2 AS rank FROM pending
+            UNION ALL SELECT source, path, epoch, seq, reason, 1 FROM excepted
+        ), promised AS (
+            SELECT DISTINCT ON (s.source, s.path, s.rank) s.*
+            FROM states s JOIN cut USING (source)
+            WHERE cut.complete_to IS NOT NULL AND (s.epoch, s.seq) <= (cut.epoch, cut.complete_to)
+            ORDER BY s.source, s.path, s.rank, s.epoch DESC, s.seq DESC
         ), named AS (
             SELECT DISTINCT ON (h.source, h.path) h.source, h.path, h.reason
-            FROM held_up h JOIN cut ON cut.source = h.source AND cut.complete_to IS NOT NULL
-                AND (h.epoch, h.seq) <= (cut.epoch, cut.complete_to)
+            FROM promised h
             LEFT JOIN taken t ON t.source = h.source AND t.path = h.path
             LEFT JOIN paths p ON p.source = h.source AND p.path = h.path
             WHERE (t.path IS NULL OR (h.epoch, h.seq) > (t.epoch, t.seq))

@@ -208,7 +208,7 @@ class World:
         return answered
 
     def answer(self, request: int) -> Version | None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert self._running is not None
             assert not self._running[2], self._running[2]

@@ -113,6 +113,17 @@ def test_an_older_verified_state_is_taken_while_the_newest_waits(world: Any) -> 
     assert version.exceptions == 1
 
 
+def test_a_promised_state_that_waits_is_named_whatever_waits_beyond_the_cut(world: Any) -> None:
+    world.write(b"ready", b"ready")
+    world.write(b"a", b"promised", verified=False)
+    world.checkpoint()
+    world.write(b"a", b"beyond the cut", verified=False)
+
+    version = world.commit()
+
+    assert [named["display"] for named in version.cut["films"]["exceptions"]] == ["a"]
+
+
 def test_nothing_is_promised_before_every_partition_applied_a_checkpoint(world: Any) -> None:
     world.write(b"ready", b"ready")
     world.write(b"waiting", b"waiting", verified=False)
