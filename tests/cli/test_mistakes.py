@@ -1,8 +1,11 @@
 """What a person can get wrong: each mistake ends in a sentence that says what to do, never in a traceback."""
 
 import json
+from dataclasses import asdict
 
 import pytest
+
+from headwater.stack import Ports, stack_home
 
 
 @pytest.mark.parametrize(
@@ -31,17 +34,6 @@ def test_a_mistake_is_named_with_its_fix(command, arguments, code, says):
     assert ended.out == ""
 
 
-def test_a_broker_that_does_not_answer_is_named(command):
-    ended = command("topics", "describe", "--json", HEADWATER_KAFKA="127.0.0.1:1")
-
-    assert ended.code == 69
-    error = json.loads(ended.err)
-    assert error["error"] == "Unavailable"
-    assert "127.0.0.1:1" in error["happened"]
-    assert "HEADWATER_KAFKA" in error["next"]
-    assert ended.out == ""
-
-
 def test_a_wrong_file_is_named_with_its_line(command, tmp_path):
     (tmp_path / "headwater.toml").write_text("site = 'lab'\nkafka = [\n")
 
@@ -56,3 +48,25 @@ def test_a_mistake_in_json_mode_is_json(command):
 
     assert ended.code == 2
     assert "--every" in json.loads(ended.err)["happened"]
+
+
+def test_a_local_stack_that_is_stopped_is_named_with_the_command_that_starts_it(command, tmp_path):
+    home = stack_home(tmp_path / "state")
+    home.mkdir(parents=True)
+    (home / "ports.json").write_text(json.dumps(asdict(Ports.free())))
+
+    ended = command("progress", "--json")
+
+    assert ended.code == 69
+    assert "`headwater up` starts it" in json.loads(ended.err)["next"]
+
+
+def test_a_broker_that_does_not_answer_is_named(command):
+    ended = command("topics", "describe", "--json", HEADWATER_KAFKA="127.0.0.1:1")
+
+    assert ended.code == 69
+    error = json.loads(ended.err)
+    assert error["error"] == "Unavailable"
+    assert "127.0.0.1:1" in error["happened"]
+    assert "HEADWATER_KAFKA" in error["next"]
+    assert ended.out == ""
