@@ -34,6 +34,7 @@ from headwater.streams.upload.config import UploadConfig
 from headwater.streams.upload.dead_letters import give_up
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
+from headwater.streams.upload.places import Place, places_elsewhere
 from headwater.streams.upload.reading import Roots, read_exactly, torn
 from headwater.streams.upload.transfers import Transfers
 
@@ -172,7 +173,7 @@ class FilesLane:
             return Sent(claim)
         begun = time.monotonic()
         try:
-            data = _read_anywhere(roots, places)
+            data = self._read(roots, claim, [Place(one.source, one.path) for one in reversed(places)])
         except Torn as error:
             metrics.UPLOAD_OBJECTS.labels(LANE, "torn").inc()
             log.warning("object.torn", hash=claim.hash.hex(), generation=claim.generation, reason=error.happened)
@@ -185,6 +186,16 @@ class FilesLane:
         else:
             metrics.UPLOAD_OBJECTS.labels(LANE, "found").inc()
         return Sent(claim)
+
+    def _read(self, roots: Roots, claim: Claim, places: Sequence[Place]) -> bytes:
+        """The content from a path of the batch, the newest first, or else from another that has it. Raises Torn."""
+        try:
+            return _read_first(roots, claim, places)
+        except Torn:
+            others = [one for one in places_elsewhere(self._catalog, roots, claim.hash) if one not in places]
+            if not others:
+                raise
+            return _read_first(roots, claim, others)
 
     def settle(self, sent: Sequence[Sent]) -> None:
         """Step 3. Raises Fenced."""
@@ -236,18 +247,18 @@ def _count_skipped(needed: Sequence[FileChange], claims: Sequence[Claim]) -> Non
             metrics.UPLOAD_SKIPPED_BYTES.labels(LANE).inc(one.size)
 
 
-def _read_anywhere(roots: Roots, places: Sequence[FileChange]) -> bytes:
-    """The content from the first of the batch's paths that still has it. Raises Torn for the last of them."""
+def _read_first(roots: Roots, claim: Claim, places: Sequence[Place]) -> bytes:
+    """The content from the first of the places that has it. Raises Torn for the last of them."""
     failure: Torn | None = None
-    for place in reversed(places):
-        assert place.hash is not None
+    for place in places:
         try:
-            with roots.file(place.source, place.path) as descriptor:
-                data = read_exactly(descriptor, 0, place.size, expected=place.hash)
-            if data is None:
-                raise torn(place.source, place.path, "its bytes are others")
-            return data
+            with roots.file(*place) as descriptor:
+                data = read_exactly(descriptor, 0, claim.size, expected=claim.hash)
         except Torn as error:
             failure = error
+        else:
+            if data is not None:
+                return data
+            failure = torn(*place, "its bytes are others")
     assert failure is not None
     raise failure

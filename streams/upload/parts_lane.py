@@ -30,6 +30,7 @@ from headwater.streams.upload.emissions import PartInput, belonging, checked, cu
 from headwater.streams.upload.multipart_uploads import MultipartUploads, ended
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
+from headwater.streams.upload.places import Place, places_elsewhere
 from headwater.streams.upload.reading import Roots, read_exactly, torn
 from headwater.streams.upload.transfers import Transfers
 
@@ -110,7 +111,7 @@ class PartsLane:
             return ()
         try:
             return self._process(batch)
-        except HeadwaterError:
+        except Exception:
             self._uploads.doubt()
             raise
 
@@ -171,7 +172,7 @@ class PartsLane:
             if todo:
                 roots.open_all({work.places[claim.hash].source for claim, _ in todo})
             descriptors = {
-                content: _opened(open_files, roots, work.places[content], spoiled)
+                content: self._opened(open_files, roots, work.places[content], spoiled)
                 for content in {claim.hash for claim, _ in todo}
             }
             finished = self._transfers.run(
@@ -181,6 +182,23 @@ class PartsLane:
                 go_on=batch.is_current,
             )
         return finished.results, finished.failure
+
+    def _opened(self, open_files: ExitStack, roots: Roots, record: FilePart, spoiled: dict[bytes, str]) -> int:
+        """One descriptor for all parts of a content: the record's file, or else another path that has the content (it
+        may have been renamed meanwhile). One that cannot be had is spoiled (and -1, which nobody reads).
+        """
+        first = Place(record.source, record.path)
+        try:
+            return open_files.enter_context(roots.file(*first))
+        except Torn as error:
+            reason = error.happened
+        for place in places_elsewhere(self._catalog, roots, record.hash):
+            try:
+                return open_files.enter_context(roots.file(*place))
+            except Torn:
+                continue
+        spoiled[record.hash] = reason
+        return -1
 
     def _send_part(
         self, claim: Claim, part: Part, place: FilePart, descriptor: int, spoiled: dict[bytes, str]
@@ -263,12 +281,3 @@ class PartsLane:
 
     def close(self) -> None:
         self._transfers.close()
-
-
-def _opened(open_files: ExitStack, roots: Roots, place: FilePart, spoiled: dict[bytes, str]) -> int:
-    """One descriptor for all parts of a content; one that cannot be had is spoiled (and -1, which nobody reads)."""
-    try:
-        return open_files.enter_context(roots.file(place.source, place.path))
-    except Torn as error:
-        spoiled[place.hash] = error.happened
-        return -1

@@ -39,6 +39,9 @@ class Roots:
         for descriptor in self._open.values():
             os.close(descriptor)
 
+    def __contains__(self, source: object) -> bool:
+        return source in self._open
+
     def open_all(self, names: set[str]) -> None:
         """Open these roots before threads use them. Raises Unavailable for one that is not there."""
         for name in names - self._open.keys():
@@ -74,29 +77,36 @@ class Roots:
                     kept="Nothing of it was stored; the path becomes a named exception.",
                     advice="Run the uploader as a user that may read the source, then: headwater dead redrive.",
                 ) from error
-            raise Unavailable(
-                f"reading {display(path)} failed: {error.strerror}.",
-                asked=f"Upload files of source {source}.",
-                kept="Everything that was sent is kept.",
-                advice="Check the disk or the mount of the source.",
-            ) from error
+            raise _failing(error) from error
         finally:
             for descriptor in reversed(held[1:]):
                 os.close(descriptor)
 
 
 def read_exactly(descriptor: int, offset: int, length: int, *, expected: bytes) -> bytes | None:
-    """``length`` bytes from ``offset`` if their BLAKE3 is ``expected``, else None."""
+    """``length`` bytes from ``offset`` if their BLAKE3 is ``expected``, else None. Raises Unavailable."""
     pieces: list[bytes] = []
     missing = length
     while missing:
-        piece = os.pread(descriptor, missing, offset + length - missing)
+        try:
+            piece = os.pread(descriptor, missing, offset + length - missing)
+        except OSError as error:
+            raise _failing(error) from error
         if not piece:
             return None
         pieces.append(piece)
         missing -= len(piece)
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     return data if content_hash(data) == expected else None
+
+
+def _failing(error: OSError) -> Unavailable:
+    return Unavailable(
+        f"the disk or the mount answers: {error.strerror}.",
+        asked="Read a file of a source.",
+        kept="Everything that was sent is kept; the files wait.",
+        advice="Check the disk or the mount of the source.",
+    )
 
 
 def torn(source: str, path: bytes, how: str) -> Torn:

@@ -223,6 +223,20 @@ def test_two_partitions_that_meet_one_content_send_it_once(world: World, lane: F
     other.close()
 
 
+def test_a_file_that_is_renamed_while_it_waits_is_sent_from_its_new_place(world: World, lane: FilesLane) -> None:
+    world.write(b"one", b"light")
+    batch = world.batch(world.change(b"one"), partition=0)
+    lane.own(batch)
+    lane.record([checked(one) for one in batch.inputs])
+    os.rename(world.root / "one", world.root / "two")
+    other = FilesLane(world.config, world.catalog, world.store)
+    other.process(world.batch(world.change(b"two", ChangeKind.renamed, from_path=b"one"), partition=1))
+
+    assert kinds(lane.process(batch)) == ["ObjectStored"]
+    assert world.objects() == [(1, "stored")]
+    other.close()
+
+
 def test_a_torn_claim_asks_for_every_path_that_waits(world: World, lane: FilesLane) -> None:
     world.write(b"one", b"light")
     world.write(b"two", b"light")
@@ -233,6 +247,7 @@ def test_a_torn_claim_asks_for_every_path_that_waits(world: World, lane: FilesLa
     other = FilesLane(world.config, world.catalog, world.store)
     other.process(world.batch(second, partition=1))
     os.unlink(world.root / "one")
+    os.unlink(world.root / "two")
 
     asked = {one.record.path for one in lane.process(batch)}  # type: ignore[attr-defined]
     assert asked == {b"one", b"two"}

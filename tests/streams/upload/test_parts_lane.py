@@ -12,7 +12,7 @@ import pytest
 from headwater.connectors.s3 import ObjectStore
 from headwater.rules.errors import BadRecord, Fenced, Refused, Transient, Unavailable
 from headwater.rules.identity import content_hash, object_key
-from headwater.schemas.records import FilePart, ObjectStored, SyncRequest
+from headwater.schemas.records import ChangeKind, FilePart, ObjectStored, SyncRequest
 from headwater.streams.upload import FilesLane, PartsLane
 from headwater.streams.upload.emissions import checked
 from headwater.streams.upload.multipart_uploads import MultipartUploads
@@ -132,6 +132,24 @@ def test_the_rest_of_a_torn_emission_is_dropped_and_does_not_mix_with_the_next(w
     outputs = lane.process(world.batch(first[2], *other_cuts))
     assert [type(one.record) for one in outputs] == [ObjectStored]
     assert world.store.get(object_key(content_hash(data), 2)) == data
+
+
+def test_a_large_file_that_is_renamed_while_it_is_sent_goes_on_from_its_new_place(
+    world: World, lane: PartsLane
+) -> None:
+    data = content(19)
+    world.write(b"film.mp4", data)
+    files = FilesLane(world.config, world.catalog, world.store)
+    files.process(world.batch(world.change(b"film.mp4", parts=3)))
+    parts = world.parts(b"film.mp4", PART)
+    lane.process(world.batch(parts[0]))
+    os.rename(world.root / "film.mp4", world.root / "renamed.mp4")
+    files.process(world.batch(world.change(b"renamed.mp4", ChangeKind.renamed, from_path=b"film.mp4", parts=3)))
+
+    assert [type(one.record) for one in lane.process(world.batch(*parts[1:]))] == [ObjectStored]
+    assert part_puts(world) == 3
+    assert world.objects() == [(1, "stored")]
+    files.close()
 
 
 @pytest.mark.parametrize("part_bytes", [PART + 1000, PART * 2])

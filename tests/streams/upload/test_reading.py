@@ -55,6 +55,13 @@ def test_a_file_that_may_not_be_read_is_permanent_and_not_torn(tmp_path: Path) -
     assert not isinstance(caught.value, Torn)
 
 
+def test_a_disk_that_fails_is_an_outage(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)  # reading a folder fails, whatever the disk
+    with pytest.raises(Unavailable, match="disk or the mount"):
+        read_exactly(descriptor, 0, 1, expected=content_hash(b"x"))
+    os.close(descriptor)
+
+
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "one").write_bytes(b"light")
