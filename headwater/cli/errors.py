@@ -46,15 +46,24 @@ def show(error: HeadwaterError, *, as_json: bool, debug: bool) -> None:
         document = {"error": type(error).__name__, **said, "facts": facts, "exit_code": error.exit_code}
         print(json.dumps(document, ensure_ascii=False, default=str), file=sys.stderr)
     else:
-        lines = Table.grid(padding=(0, 1))
-        lines.add_column(justify="right", style="dim", no_wrap=True)
-        lines.add_column(overflow="fold")
-        for part, style in _PARTS:
-            if said[part]:
-                lines.add_row(part, Text(_sentence(said[part]), style=style))
-        output.console(errors=True).print(lines)
+        _print({part: (_sentence(said[part]), style) for part, style in _PARTS if said[part]})
     if debug:
         output.console(errors=True).print_exception()
+
+
+def _print(said: dict[str, tuple[str, str]]) -> None:
+    """In two columns on a terminal; elsewhere, such as in a log, each part is one line that can be searched for."""
+    console = output.console(errors=True)
+    if not console.is_terminal:
+        for part, (sentence, _) in said.items():
+            print(f"{part:>8} {' '.join(sentence.split())}", file=sys.stderr)
+        return
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(justify="right", style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for part, (sentence, style) in said.items():
+        lines.add_row(part, Text(sentence, style=style))
+    console.print(lines)
 
 
 def as_ours(error: Exception) -> HeadwaterError:

@@ -26,11 +26,17 @@ WIDTH_OF_LOGS = 120
 """Where no terminal tells its width, a table may be this wide."""
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever reads, such as `head`, has seen enough: no failure of ours."""
+        raise BrokenPipeError
+
+
 def console(*, errors: bool = False) -> Console:
     """A console for results, or for errors. Made anew each time, since tests and pipes replace the streams."""
     stream = sys.stderr if errors else sys.stdout
     told = stream.isatty() or "COLUMNS" in os.environ
-    return Console(file=stream, highlight=False, width=None if told else WIDTH_OF_LOGS)
+    return _Console(file=stream, highlight=False, width=None if told else WIDTH_OF_LOGS)
 
 
 def say(to: Console, text: str | Text) -> None:

@@ -100,6 +100,18 @@ def test_inspect_finds_by_key_from_a_place_and_stops(kafka, command):
     assert command("inspect", CHANGES.name, "--from", "never").code == 78
 
 
+def test_a_reader_that_has_seen_enough_is_no_failure(kafka, environment, tmp_path):
+    produce(kafka, CHANGES, *((b"photos\x00%d.jpg" % number, codec.encode(CHANGE)) for number in range(2000)))
+
+    piped = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{sys.executable} -m headwater.cli inspect {CHANGES.name} | head -n 1"],
+        env={**environment, "HEADWATER_STATE_FOLDER": str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert len(piped.stdout.splitlines()) == 1
+    assert piped.stderr == ""
+
+
 def test_inspect_follows(kafka, environment, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "headwater.cli", "inspect", CHANGES.name, "--follow", "--json", "-n", "1"],
