@@ -159,10 +159,13 @@ def manifests_of(transaction: Transaction, dataset: str, version: int) -> list[b
 
 
 def rows_since_base(transaction: Transaction, dataset: str) -> tuple[int, int]:
-    """(files in the newest version that has a full manifest, rows of all deltas after it); (0, …) where none has."""
+    """(files in the newest published version that has a full manifest, rows of all deltas after it, an intent's too).
+
+    (0, …) where none has.
+    """
     row = transaction.execute(
         "WITH base AS (SELECT version, files FROM versions WHERE dataset = %s AND base_hash IS NOT NULL "
-        "ORDER BY version DESC LIMIT 1) "
+        "AND state = 'published' ORDER BY version DESC LIMIT 1) "
         "SELECT coalesce((SELECT files FROM base), 0), coalesce(sum(added + changed + removed), 0)::bigint "
         "FROM versions WHERE dataset = %s AND version > coalesce((SELECT version FROM base), 0)",
         [dataset, dataset],

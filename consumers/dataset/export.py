@@ -64,11 +64,22 @@ def export(
     """Write the files of a version below ``directory``, as ``<source>/<path>`` with their true names.
 
     Content, modification time, permission bits and symbolic links are restored; owners are not. Nothing is written
-    outside the directory, nothing else in it is touched. Raises NotFound, Unavailable, and OSError where the directory
-    cannot be made or the disk is full; run it again to go on.
+    outside the directory, nothing else in it is touched. Raises NotFound, Unavailable, and Refused where the directory
+    cannot be written or the disk is full; run it again to go on.
     """
     version = dataset.resolve(ref)
-    root = os.fsencode(directory)
+    try:
+        return _export(dataset, version, os.fsencode(directory), prefix, progress)
+    except OSError as error:
+        raise Refused(
+            f"the folder {os.fspath(directory)} refused: {error}",
+            asked=f"Exporting version {version.version} of {dataset.name}.",
+            kept="Files that were written are whole and stay.",
+            advice="Make room or set the permissions, then run the same command again: it goes on.",
+        ) from error
+
+
+def _export(dataset: Dataset, version: Version, root: bytes, prefix: str, progress: Progress) -> Export:
     os.makedirs(root, exist_ok=True)
     rows, shadowed = _without_shadows(dataset.files(version, with_prefix(prefix) if prefix else None))
     files = [row for row in rows if row.file_type is not FileType.symlink]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.consumers.dataset import Dataset, export
+from headwater.rules.errors import Refused
 from headwater.rules.identity import content_hash, object_key
 
 
@@ -82,7 +83,7 @@ def test_an_export_that_died_goes_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(Refused, match=r"No space left.*run the same command again"):
             export(dataset, "v1", tmp_path)
     assert [name for name in tree(tmp_path) if not os.path.basename(name).startswith(b".headwater-")] == []
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from headwater.connectors.catalog import Catalog, CatalogConfig, files, versions
 from headwater.connectors.catalog.versions import Version
 from headwater.connectors.kafka import Kafka, KafkaConfig
-from headwater.connectors.kafka.topics import apply
+from headwater.connectors.kafka.topics import apply, describe
 from headwater.connectors.lakefs import LakeFS, LakeFSConfig
 from headwater.connectors.s3 import ObjectStore, S3Config
 from headwater.rules.identity import content_hash, display, object_key
@@ -52,6 +52,9 @@ class World:
         self.lakefs = LakeFS(LakeFSConfig.from_url(addresses.lakefs))
         self.kafka = Kafka(KafkaConfig(addresses.kafka, prefix=addresses.prefix))
         apply(self.kafka, [DATASET_VERSIONS])
+        deadline = time.monotonic() + 30
+        while not describe(self.kafka, [DATASET_VERSIONS]) and time.monotonic() < deadline:
+            time.sleep(0.05)  # a busy broker learns of its own topics late
         self.seq = 0
         self.tree: dict[bytes, bytes] = {}
         self._running: tuple[Committer, threading.Thread, list[BaseException]] | None = None
