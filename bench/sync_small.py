@@ -31,9 +31,10 @@ import psutil
 
 from headwater.connectors.catalog.client import Catalog, CatalogConfig
 from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.connectors.kafka.lag import group_lags
 from headwater.connectors.kafka.topics import apply
 from headwater.connectors.s3 import ObjectStore, S3Config
-from headwater.rules.errors import Unavailable
+from headwater.rules.errors import Transient, Unavailable
 from headwater.schemas.topics import catalogue
 from headwater.stack import Addresses
 from headwater.stack.postgres import create_database, database_address
@@ -207,11 +208,12 @@ def _process(arguments: list[str], environment: dict[str, str], home: Path) -> I
 
 
 def _assigned(kafka: Kafka) -> bool:
-    """Every group has a member that holds partitions."""
-    names = [kafka.group(f"upload-files.{SITE}"), kafka.group("verify-objects")]
-    admin = kafka.admin()
-    groups = [future.result(10) for future in admin.describe_consumer_groups(names).values()]
-    return all(any(member.assignment.topic_partitions for member in group.members) for group in groups)
+    """Both groups have a member that holds partitions."""
+    try:
+        groups = group_lags(kafka, time.time())
+    except Transient:  # a broker that just started has no coordinator for them yet
+        return False
+    return len(groups) == len(GROUPS) and all(any(at.member for at in group.partitions) for group in groups)
 
 
 def _counter(catalog: Catalog, name: str) -> int:

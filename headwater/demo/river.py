@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from headwater.connectors.catalog.client import Catalog
@@ -12,7 +13,7 @@ from headwater.connectors.kafka.lag import group_lags
 from headwater.connectors.s3 import ObjectStore
 from headwater.demo.trees import Tree, link_to
 from headwater.demo.view import GroupLag, Snapshot, Stage
-from headwater.rules.errors import NotFound
+from headwater.rules.errors import NotFound, Transient
 from headwater.rules.identity import object_key
 
 LAG_SECONDS = 1.0
@@ -61,8 +62,9 @@ class River:
 
     def _lag(self) -> tuple[GroupLag, ...]:
         if time.time() - self._lags_at >= LAG_SECONDS:
-            measured = group_lags(self._kafka, time.time())
-            self._lags = tuple(GroupLag(group.group, group.records, group.seconds) for group in measured)
+            with suppress(Transient):  # a group without a coordinator, for a moment: the last figure stays
+                measured = group_lags(self._kafka, time.time())
+                self._lags = tuple(GroupLag(group.group, group.records, group.seconds) for group in measured)
             self._lags_at = time.time()
         return self._lags
 
