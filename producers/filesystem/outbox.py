@@ -40,7 +40,14 @@ class Outbox:
         self._failed = False
         self._checkpoint_at = 0.0
         self._checkpoint_seq = -1
-        self.trouble: str | None = None
+        self._trouble: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why records wait, if they do."""
+        if self._in_flight and self._kafka.silent_since() is not None:
+            return f"no broker at {self._kafka.config.bootstrap_servers} answers"
+        return self._trouble
 
     @property
     def is_empty(self) -> bool:
@@ -86,7 +93,8 @@ class Outbox:
             self._in_flight -= 1
             if error is None:
                 self._acknowledged.append(id)
-                self.trouble = None
+                self._trouble = None
+                self._kafka.answered()
             else:
                 self._failed = True
                 self._note_trouble(error)
@@ -94,9 +102,9 @@ class Outbox:
         return note
 
     def _note_trouble(self, error: KafkaError) -> None:
-        if self.trouble is None:
+        if self._trouble is None:
             log.warning("outbox.waits", source=self._config.source, error=str(self._kafka.mapped(error)))
-        self.trouble = error.str()
+        self._trouble = error.str()
 
     def _forget_acknowledged(self) -> bool:
         if not self._acknowledged:

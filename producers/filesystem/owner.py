@@ -25,7 +25,8 @@ _PAGES_PER_POLL = 4
 """Pending paths asked for in one poll: 20,000 hashes in four statements."""
 
 _RETRY_SECONDS = 5.0
-"""The catalog is asked again this long after it did not answer; the work on disk and log goes on meanwhile."""
+"""The catalog is asked again this long after it did not answer, or after twice the time that it took not to: the work
+on disk and log goes on meanwhile."""
 
 
 class Owner:
@@ -84,19 +85,20 @@ class Owner:
 
     def beat(self) -> None:
         """Say that this agent lives, every few seconds. Raises Fenced where another one owns the source."""
-        if monotonic() < self._beat_at or self._ownership is None:
+        asked_at = monotonic()
+        if asked_at < self._beat_at or self._ownership is None:
             return
         try:
             with self._catalog.transaction() as transaction:
                 sources.heartbeat(transaction, self._ownership)
             self._beat_at, self.trouble = monotonic() + self._config.heartbeat_seconds, None
         except Unavailable as error:
-            self._beat_at = monotonic() + _RETRY_SECONDS
-            self._note(error)
+            self._wait(error, asked_at)
 
     def confirm(self) -> list[bytes]:
         """Learn, every few seconds, which pending paths are verified; returns those that are to be sent again."""
-        if monotonic() < self._poll_at or self._ownership is None:
+        asked_at = monotonic()
+        if asked_at < self._poll_at or self._ownership is None:
             return []
         self._poll_at = monotonic() + self._config.verified_poll_seconds
         again: list[bytes] = []
@@ -110,8 +112,7 @@ class Owner:
                 if self._cursor < 0:
                     break
         except Unavailable as error:
-            self._poll_at = monotonic() + _RETRY_SECONDS
-            self._note(error)
+            self._wait(error, asked_at)
         return again
 
     def _judge(self, recorded: list[Pending]) -> list[bytes]:
@@ -146,6 +147,11 @@ class Owner:
                 sources.goodbye(transaction, self._ownership)
         except Unavailable as error:
             self._note(error)
+
+    def _wait(self, error: Unavailable, asked_at: float) -> None:
+        now = monotonic()
+        self._beat_at = self._poll_at = now + max(_RETRY_SECONDS, 2 * (now - asked_at))
+        self._note(error)
 
     def _note(self, error: Unavailable) -> None:
         if self.trouble is None:
