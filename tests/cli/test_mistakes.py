@@ -55,7 +55,7 @@ def test_a_local_stack_that_is_stopped_is_named_with_the_command_that_starts_it(
     home.mkdir(parents=True)
     (home / "ports.json").write_text(json.dumps(asdict(Ports.free())))
 
-    ended = command("progress", "--json")
+    ended = command("progress", "--json", HEADWATER_CATALOG__CONNECT_SECONDS="1")
 
     assert ended.code == 69
     assert "`headwater up` starts it" in json.loads(ended.err)["next"]
