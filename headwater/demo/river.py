@@ -68,6 +68,10 @@ class River:
             self._lags_at = time.time()
         return self._lags
 
+    def files(self) -> int:
+        """Paths that the source has, by the catalog's counter."""
+        return next(stage.files for stage in self._stages() if stage.name == "found")
+
     def verified_tree(self) -> Tree:
         """What the catalog would put into a version now: each path's newest state, where its bytes are verified."""
         with self._catalog.transaction() as transaction:
