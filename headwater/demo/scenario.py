@@ -87,10 +87,10 @@ def people_work(world: World) -> None:
         f"{DELETE_HOLD_SECONDS} s in this demo (delete_hold_seconds, 60 by default): it may turn up again as a rename.",
     )
     folder = world.place.media
+    picker = Picker(folder, world.random)
     recording = Thread(target=edits.record, args=(folder / "recording in progress.raw", RECORDING_SECONDS))
     recording.start()
     world.screen.say(f"started a recording that grows for {RECORDING_SECONDS:.0f} s: not touched before it is quiet")
-    picker = Picker(folder, world.random)
     changes: tuple[Callable[[], list[str]], ...] = (
         lambda: edits.rename_a_folder(picker),
         lambda: edits.rename_files(picker, 4),
@@ -142,7 +142,8 @@ def uploaders_die(world: World) -> None:
             kept="The bytes are right; some were sent twice.",
             advice=f"See upload-parts.log in {world.place.logs}.",
         )
-    world.screen.check(f"nothing is sent twice: of {new} parts S3 had {had}, the new member sent {sent}")
+    under_way = f", {new - had - sent} more were on their way" if new > had + sent else ""
+    world.screen.check(f"nothing is sent twice: of {new} parts S3 had {had}{under_way}; the new member sent {sent}")
 
 
 def every_byte_is_checked(world: World) -> None:
