@@ -26,6 +26,7 @@ from headwater.connectors.kafka.client import Kafka
 from headwater.rules.errors import TopicMismatch
 from headwater.schemas.topics import Topic
 
+_PATIENCE_SECONDS = 3.0
 _SECONDS = 10.0
 _CLEANUP = "delete"
 _FOR_EVER_MS = -1
@@ -120,7 +121,19 @@ def apply(kafka: Kafka, topics: Iterable[Topic], replication: int | None = None)
 
 
 def verify_topics(kafka: Kafka, topics: Iterable[Topic]) -> None:
-    """Called at the start of every process. Raises TopicMismatch for a missing topic or a wrong partition count."""
+    """Called at the start of every process. Raises TopicMismatch for a missing topic or a wrong partition count.
+
+    A broker that has just started, or come back, denies for a moment topics that exist: it is asked again for a while.
+    """
+    wanted = list(topics)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while (wrong := _wrong(kafka, wanted)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if wrong:
+        raise _mismatch(wrong, mended=0)
+
+
+def _wrong(kafka: Kafka, topics: Iterable[Topic]) -> list[Drift]:
     listed = _listed(kafka)
     wrong: list[Drift] = []
     for topic in topics:
@@ -129,8 +142,7 @@ def verify_topics(kafka: Kafka, topics: Iterable[Topic]) -> None:
             wrong.append(Drift(topic.name, "topic", f"{topic.partitions} partitions", None, True))
         elif len(found.partitions) != topic.partitions:
             wrong.append(Drift(topic.name, "partitions", str(topic.partitions), str(len(found.partitions)), False))
-    if wrong:
-        raise _mismatch(wrong, mended=0)
+    return wrong
 
 
 def retention_ms(topic: Topic) -> int:

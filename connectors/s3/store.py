@@ -76,6 +76,11 @@ class ObjectStore:
             ):
                 self._multipart.head_bucket(Bucket=self.config.bucket)
 
+    def check_bucket(self) -> None:
+        """Called at the start of every process that needs it. Raises Refused or Unavailable."""
+        with mapped(self.config, "Look into the bucket"):  # a HEAD would be refused without saying why
+            self._multipart.list_objects_v2(Bucket=self.config.bucket, MaxKeys=1)
+
     # Whole objects
 
     def put_whole(self, key: str, data: bytes) -> PutOutcome:

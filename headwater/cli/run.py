@@ -71,6 +71,7 @@ def _processor(the: Frame, group: str) -> Processor:
     from headwater.streams.upload import FilesLane, PartsLane
     from headwater.streams.verify import Verifier
 
+    the.store.check_bucket()
     if group == "upload-files":
         return FilesLane(the.settings.upload, the.catalog, the.store)
     if group == "upload-parts":
@@ -86,8 +87,14 @@ def _commit(the: Frame, dataset: str) -> None:
     config = the.settings.commit
     if dataset != config.dataset:  # the repository that the settings name is the one of their dataset
         config = replace(config, dataset=dataset, repository=None)
+    the.store.check_bucket()
     committer = Committer(config, catalog=the.catalog, objects=the.store, lakefs=the.lakefs, kafka=the.kafka)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: committer.stop())
-    with serving(the.settings, f"commit-{dataset}", lambda: Health(True, "running", facts={"dataset": dataset})):
+
+    def health() -> Health:
+        trouble = committer.trouble
+        return Health(not trouble, "degraded" if trouble else "running", trouble, {"dataset": dataset})
+
+    with serving(the.settings, f"commit-{dataset}", health):
         committer.run()

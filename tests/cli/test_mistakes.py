@@ -1,9 +1,12 @@
 """What a person can get wrong: each mistake ends in a sentence that says what to do, never in a traceback."""
 
 import json
+import re
 from dataclasses import asdict
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from confluent_kafka.cimpl import NewTopic
 
 from headwater.stack import Ports, stack_home
 
@@ -70,3 +73,30 @@ def test_a_broker_that_does_not_answer_is_named(command):
     assert "127.0.0.1:1" in error["happened"]
     assert "HEADWATER_KAFKA" in error["next"]
     assert ended.out == ""
+
+
+def test_a_member_with_a_wrong_s3_key_does_not_start(command, on_stack, environment, bucket):
+    parts = urlsplit(bucket)
+    environment["HEADWATER_S3"] = urlunsplit(parts._replace(netloc=parts.netloc.replace(parts.password, "wrong")))
+
+    ended = command("run", "verify-objects")
+
+    assert ended.code == 77
+    assert "HEADWATER_S3" in ended.err
+    assert "kept" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_topic_with_another_partition_count_is_named_with_both_counts(command, on_stack):
+    assert command("topics", "apply").code == 0
+    name = on_stack.physical("sync.verified")
+    on_stack.admin().delete_topics([name])[name].result(30)
+    on_stack.admin().create_topics([NewTopic(name, 5, 1)])[name].result(30)
+
+    ended = command("run", "verify-objects")
+
+    said = " ".join(ended.err.split())
+    assert ended.code == 78
+    assert "sync.verified" in said
+    assert re.search(r"\b12\b.*\b5\b|\b5\b.*\b12\b", said), said
+    assert "headwater topics" in said

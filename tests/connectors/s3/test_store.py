@@ -176,7 +176,7 @@ def test_wrong_credentials_are_a_refusal_that_names_the_setting(
         secret_access_key=secret or right.secret_access_key,
     )
     store = ObjectStore(wrong)
-    for attempt in (lambda: store.put_whole("x", b"light"), lambda: store.create_multipart("x")):
+    for attempt in (store.check_bucket, lambda: store.put_whole("x", b"light"), lambda: store.create_multipart("x")):
         with pytest.raises(Refused, match=r"refused the credentials.*HEADWATER_S3") as caught:
             attempt()
         assert secret is None or secret not in str(caught.value)
@@ -185,7 +185,7 @@ def test_wrong_credentials_are_a_refusal_that_names_the_setting(
 def test_a_bucket_that_is_not_there_is_a_refusal_until_it_is_created(bucket: str) -> None:
     config = S3Config.from_url(bucket)
     store = ObjectStore(replace(config, bucket=config.bucket + "x"))
-    for attempt in (lambda: store.put_whole("x", b"light"), lambda: store.create_multipart("x")):
+    for attempt in (store.check_bucket, lambda: store.put_whole("x", b"light"), lambda: store.create_multipart("x")):
         with pytest.raises(Refused, match=r"bucket does not exist.*Create the bucket"):
             attempt()
     store.ensure_bucket()
