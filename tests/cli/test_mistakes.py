@@ -75,7 +75,8 @@ def test_a_broker_that_does_not_answer_is_named(command):
     assert ended.out == ""
 
 
-def test_a_member_with_a_wrong_s3_key_does_not_start(command, on_stack, environment, bucket):
+@pytest.mark.usefixtures("on_stack")
+def test_a_member_with_a_wrong_s3_key_does_not_start(command, environment, bucket):
     parts = urlsplit(bucket)
     environment["HEADWATER_S3"] = urlunsplit(parts._replace(netloc=parts.netloc.replace(parts.password, "wrong")))
 

@@ -1,4 +1,4 @@
-"""Links in the documents lead where they say: files exist, and a link that names code points at the line that defines it."""
+"""Links in the documents lead where they say; one that names code points at the line that defines it."""
 
 from __future__ import annotations
 
