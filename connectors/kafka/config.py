@@ -34,10 +34,15 @@ class KafkaConfig:
 
     ``prefix`` goes before every topic, group and transactional id, so that several installations, or the tests, share
     one cluster.
+
+    ``replication`` is how many copies of each partition the topics get; None leaves it to the brokers' default. Where
+    it is set, all copies but one must have a record before it counts as written (min.insync.replicas): with the 3 of
+    production a broker may be away, and one more may be lost, without a record going with them.
     """
 
     bootstrap_servers: str
     prefix: str = ""
+    replication: int | None = None
     client: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -46,6 +51,12 @@ class KafkaConfig:
                 f"kafka.client sets {', '.join(taken)}, which headwater's guarantees rest on.",
                 kept="Nothing was started.",
                 advice="Remove it from kafka.client.",
+            )
+        if self.replication is not None and self.replication < 1:
+            raise BadSettings(
+                f"kafka.replication is {self.replication}.",
+                kept="Nothing was started.",
+                advice="Set it to 3 in production, to 1 on a single broker.",
             )
 
     def __repr__(self) -> str:

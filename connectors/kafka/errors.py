@@ -82,6 +82,13 @@ def as_headwater_error(
             kept="Nothing was read.",
             advice="Raise session.timeout.ms in kafka.client, or lower group.min.session.timeout.ms on the brokers.",
         )
+    if code == KafkaError.INVALID_REPLICATION_FACTOR:
+        return BadSettings(
+            f"Kafka at {servers} has too few brokers for so many copies: {said}.",
+            asked=asked,
+            kept="No topic was created.",
+            advice="Lower kafka.replication (or --replication) to the number of brokers, or add brokers.",
+        )
     if code in _NO_TOPIC:
         return TopicMismatch(
             f"Kafka at {servers} has no such topic or partition: {said}.",

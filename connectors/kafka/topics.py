@@ -29,6 +29,7 @@ from headwater.schemas.topics import Topic
 _PATIENCE_SECONDS = 3.0
 _SECONDS = 10.0
 _CLEANUP = "delete"
+_IN_SYNC = "min.insync.replicas"
 _FOR_EVER_MS = -1
 
 
@@ -40,6 +41,7 @@ class FoundTopic:
     replication: int
     retention_ms: int
     cleanup_policy: str
+    min_insync_replicas: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ def describe(kafka: Kafka, topics: Iterable[Topic]) -> dict[str, FoundTopic]:
             replication=min(len(part.replicas) for part in listed[name].partitions.values()),
             retention_ms=int(settings[name]["retention.ms"].value),
             cleanup_policy=settings[name]["cleanup.policy"].value,
+            min_insync_replicas=int(settings[name]["min.insync.replicas"].value),
         )
         for name in present
     }
@@ -79,7 +82,7 @@ def describe(kafka: Kafka, topics: Iterable[Topic]) -> dict[str, FoundTopic]:
 def drift(
     topics: Iterable[Topic], found: Mapping[str, FoundTopic], replication: int | None = None
 ) -> tuple[Drift, ...]:
-    """Where the cluster differs from the catalogue. ``replication`` of None accepts any."""
+    """Where the cluster differs from the catalogue. ``replication`` of None: any will do, and any in-sync minimum."""
     differences: list[Drift] = []
     for topic in topics:
         have = found.get(topic.name)
@@ -90,8 +93,14 @@ def drift(
             ("partitions", topic.partitions, have.partitions, False),
             ("retention.ms", retention_ms(topic), have.retention_ms, True),
             ("cleanup.policy", _CLEANUP, have.cleanup_policy, True),
-            ("replication", have.replication if replication is None else replication, have.replication, False),
         ]
+        if replication is not None:
+            # Asked of more copies than a topic has, a minimum would refuse every record.
+            in_sync = min_insync_replicas(min(replication, have.replication))
+            compared += [
+                ("replication", replication, have.replication, False),
+                (_IN_SYNC, in_sync, have.min_insync_replicas, True),
+            ]
         differences += [
             Drift(topic.name, setting, str(expected), str(actual), mendable)
             for setting, expected, actual, mendable in compared
@@ -103,10 +112,11 @@ def drift(
 def apply(kafka: Kafka, topics: Iterable[Topic], replication: int | None = None) -> tuple[Drift, ...]:
     """Create what is missing, alter what can be altered; returns what was mended.
 
-    ``replication`` of None takes the brokers' default for new topics. Raises TopicMismatch, after everything else was
-    mended, where a partition count or a replication factor differs.
+    ``replication`` of None takes that of the client's settings, and without one the brokers' default for new topics.
+    Raises TopicMismatch, after everything else was mended, where a partition count or a replication factor differs.
     """
     topics = tuple(topics)
+    replication = replication or kafka.config.replication
     differences = drift(topics, describe(kafka, topics), replication)
     by_name = {topic.name: topic for topic in topics}
     missing = [by_name[change.topic] for change in differences if change.setting == "topic"]
@@ -150,6 +160,11 @@ def retention_ms(topic: Topic) -> int:
     return _FOR_EVER_MS if topic.retention is None else int(topic.retention.total_seconds() * 1_000)
 
 
+def min_insync_replicas(replication: int) -> int:
+    """How many copies a record must have before it counts as written: all but one, so that one broker may be away."""
+    return max(1, replication - 1)
+
+
 def _listed(kafka: Kafka) -> dict[str, TopicMetadata]:
     """Every topic of the cluster, by its name there."""
     try:
@@ -159,12 +174,13 @@ def _listed(kafka: Kafka) -> dict[str, TopicMetadata]:
 
 
 def _create(kafka: Kafka, topics: list[Topic], replication: int | None) -> None:
+    in_sync = {} if replication is None else {_IN_SYNC: str(min_insync_replicas(replication))}
     new = [
         NewTopic(
             kafka.physical(topic),
             num_partitions=topic.partitions,
             replication_factor=-1 if replication is None else replication,
-            config={"retention.ms": str(retention_ms(topic)), "cleanup.policy": _CLEANUP},
+            config={"retention.ms": str(retention_ms(topic)), "cleanup.policy": _CLEANUP, **in_sync},
         )
         for topic in topics
     ]
@@ -203,7 +219,9 @@ def _mismatch(changes: list[Drift], *, mended: int) -> TopicMismatch:
         for change in changes
     ]
     advice = ["Run `headwater topics apply`."] if missing else []
-    if len(missing) < len(changes):
+    if any(change.setting == "replication" for change in changes):
+        advice.append("Copies are added with Kafka's own kafka-reassign-partitions; then apply again.")
+    if any(change.setting == "partitions" for change in changes):
         advice.append(
             "`headwater topics apply` refuses this: a partition count decides where each key goes, so it is never "
             "changed in place. Recreate the topic while every group that uses it is stopped and has no lag."

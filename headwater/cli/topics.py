@@ -12,7 +12,9 @@ from headwater.schemas.topics import Topic, catalogue
 
 app = typer.Typer(no_args_is_help=True, help="The topics of the log: show them, mend them.")
 
-Replication = Annotated[int | None, typer.Option(help="Copies of each partition. Default: the brokers' own.")]
+Replication = Annotated[
+    int | None, typer.Option(help="Copies of each partition. Default: kafka.replication, else the brokers' own.")
+]
 
 
 @app.command()
@@ -23,7 +25,7 @@ def describe(context: typer.Context, replication: Replication = None, as_json: A
     kafka = frame.of(context).kafka
     wanted = _catalogue(context)
     found = topics.describe(kafka, wanted)
-    differences = topics.drift(wanted, found, replication)
+    differences = topics.drift(wanted, found, replication or kafka.config.replication)
     if as_json:
         output.print_json(
             {

@@ -7,11 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, topics, verify_topics
-from headwater.rules.errors import TopicMismatch
+from headwater.connectors.kafka import topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.kafka.topics import verify_topics
+from headwater.rules.errors import BadSettings, TopicMismatch
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.topics import Topic
-from headwater.stack import Addresses
+from headwater.stack.addresses import Addresses
 
 DAYS = timedelta(days=30)
 ORDERS = Topic("orders", ObjectStored, "hash", 4, DAYS)
@@ -66,7 +69,34 @@ def test_a_missing_topic_is_reported_with_the_command_that_makes_it(kafka: Kafka
 
 
 def test_a_different_replication_is_drift_that_apply_cannot_mend() -> None:
-    found = {"orders": topics.FoundTopic(4, 1, topics.retention_ms(ORDERS), "delete")}
+    found = {"orders": topics.FoundTopic(4, 1, topics.retention_ms(ORDERS), "delete", 1)}
     [change] = topics.drift((ORDERS,), found, replication=3)
     assert (change.setting, change.expected, change.found, change.mendable) == ("replication", "3", "1", False)
     assert topics.drift((ORDERS,), found) == ()
+
+
+def test_the_replication_of_the_settings_is_what_topics_are_made_and_judged_with(
+    stack: Addresses, kafka_prefix: str
+) -> None:
+    single = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix, replication=1))
+    topics.apply(single, (ORDERS,))
+    assert topics.describe(single, (ORDERS,))["orders"].replication == 1
+
+    threefold = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix, replication=3))
+    with pytest.raises(TopicMismatch, match=r"orders has replication 1, expected 3"):
+        topics.apply(threefold, (ORDERS,))
+
+    assert topics.describe(single, (ORDERS,))["orders"].min_insync_replicas == 1, "2 of 1 would refuse every record"
+
+
+def test_with_three_copies_two_must_have_a_record_before_it_counts_as_written() -> None:
+    careless = {"orders": topics.FoundTopic(4, 3, topics.retention_ms(ORDERS), "delete", 1)}
+    [change] = topics.drift((ORDERS,), careless, replication=3)
+    assert (change.setting, change.expected, change.found, change.mendable) == ("min.insync.replicas", "2", "1", True)
+    assert topics.drift((ORDERS,), {"orders": replace(careless["orders"], min_insync_replicas=2)}, replication=3) == ()
+
+
+def test_more_copies_than_there_are_brokers_are_refused_by_name(stack: Addresses, kafka_prefix: str) -> None:
+    many = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix, replication=99))
+    with pytest.raises(BadSettings, match=r"kafka\.replication"):
+        topics.apply(many, (ORDERS,))
