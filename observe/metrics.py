@@ -33,6 +33,13 @@ SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0
 """Buckets for durations from a millisecond to five minutes."""
 
 
+# Every process
+
+STATE_FREE_BYTES = _gauge(
+    "state_free_bytes", "Bytes free where the state folder is: indexes, locks and logs. At 0 the agents stop."
+)
+STATE_SIZE_BYTES = _gauge("state_size_bytes", "Size of the filesystem where the state folder is.")
+
 # Consumer groups
 
 GROUP_RECORDS = _counter(
@@ -125,6 +132,13 @@ COMMIT_SECONDS = _histogram(
 )
 COMMIT_RETRIES = _counter(
     "commit_retries", "Times that the committer waited for something that did not answer.", "dataset"
+)
+
+SOURCE_SILENT_SECONDS = _gauge(
+    "source_silent_seconds",
+    "Time since the source's agent last said in the catalog that it lives; 0 once it said goodbye. The committer "
+    "measures it, so that an agent's death is seen from another host. Above 30 another agent may take the source over.",
+    "source",
 )
 
 # Agent (the filesystem tail)

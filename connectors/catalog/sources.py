@@ -111,6 +111,16 @@ def _as_owner(transaction: Transaction, ownership: Ownership, change: str) -> No
         )
 
 
+def silent_seconds(transaction: Transaction, dataset: str) -> dict[str, float]:
+    """For each source that feeds the dataset: seconds since its agent's last heartbeat, 0 after a goodbye."""
+    rows = transaction.execute(
+        "SELECT source, CASE WHEN stopped_at IS NULL THEN extract(epoch FROM now() - heartbeat_at) ELSE 0 END "
+        "FROM sources WHERE dataset = %s",
+        [dataset],
+    )
+    return {source: float(seconds) for source, seconds in rows}
+
+
 def complete_to(transaction: Transaction, ownership: Ownership) -> int:
     """The seq up to which every change under this epoch is recorded in the catalog; 0 where none is known to be."""
     row = transaction.execute(
