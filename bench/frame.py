@@ -22,7 +22,10 @@ import psutil
 
 from headwater.observe import logs
 from headwater.rules.errors import HeadwaterError
-from headwater.stack import Addresses, Ports, Stack, Step, from_environment
+from headwater.stack.addresses import Addresses, from_environment
+from headwater.stack.description import Ports
+from headwater.stack.local import Stack
+from headwater.stack.progress import Step
 
 
 def main(folder: Path, arguments: Sequence[str]) -> int:

@@ -21,12 +21,14 @@ from threading import Thread
 from confluent_kafka import TopicPartition
 from prometheus_client import REGISTRY
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, topics
+from headwater.connectors.kafka import topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.errors import HeadwaterError
 from headwater.schemas.codec import decode, encode
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.topics import DEAD_LETTERS, Topic
-from headwater.stack import Addresses
+from headwater.stack.addresses import Addresses
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.member import Member
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output

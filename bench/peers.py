@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.connectors.s3 import S3Config
+from headwater.connectors.s3.config import S3Config
 from headwater.rules.errors import NotFound, Unavailable
 
 TRANSFERS = 16

@@ -29,14 +29,17 @@ import peers
 import platformdirs
 import psutil
 
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
-from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.kafka.lag import group_lags
 from headwater.connectors.kafka.topics import apply
-from headwater.connectors.s3 import ObjectStore, S3Config
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import Transient, Unavailable
 from headwater.schemas.topics import catalogue
-from headwater.stack import Addresses
+from headwater.stack.addresses import Addresses
 from headwater.stack.postgres import create_database, database_address
 
 SITE = "bench"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pyarrow.compute import Expression
 
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import Corrupt
 from headwater.rules.identity import content_hash
 from headwater.schemas import manifest

@@ -22,19 +22,11 @@ from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 
 from headwater.observe import logs
+from headwater.observe.config import HttpConfig
 from headwater.schemas import registry
 from headwater.schemas.registry import Registry
 
 log = logs.logger()
-
-
-@dataclass(frozen=True, slots=True)
-class HttpConfig:
-    """Where a process serves. The default is for one host; Prometheus on another host needs 0.0.0.0."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    """0: a free port, named in ``<state folder>/run/<process>.http``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headwater.rules.errors import HeadwaterError
-from headwater.stack import Addresses, Ports, Stack
+from headwater.stack.addresses import Addresses
+from headwater.stack.description import Ports
+from headwater.stack.local import Stack
 from headwater.stack.postgres import create_database, database_address
 from headwater.stack.progress import Step
 from headwater.stack.s3 import create_bucket

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from headwater.stack import Addresses
+from headwater.stack.addresses import Addresses
 from headwater.stack.s3 import client
 
 MEBIBYTE = 1024 * 1024

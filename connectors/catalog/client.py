@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -19,6 +18,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from headwater.connectors.catalog.config import CatalogConfig, without_password
 from headwater.rules.errors import HeadwaterError, NotFound, Refused, Unavailable
 
 _REFUSAL = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) \".*\" does not exist")
@@ -29,25 +29,6 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 Transaction = Connection[TupleRow]
 """A connection inside an open transaction: what the modules beside this one take."""
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogConfig:
-    """``dsn`` passes through to libpq (TLS, service files and password files work as there)."""
-
-    dsn: str
-    connections: int = 8
-    """Most connections of one process: its worker threads plus one or two."""
-    connect_seconds: float = 10.0
-
-    def __repr__(self) -> str:
-        return f"CatalogConfig({without_password(self.dsn)!r})"
-
-
-def without_password(dsn: str) -> str:
-    """The DSN fit for logs and errors."""
-    hidden = re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", dsn)
-    return re.sub(r"(password\s*=\s*)('[^']*'|\S+)", r"\1***", hidden)
 
 
 class Catalog:

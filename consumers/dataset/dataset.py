@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from pyarrow.compute import Expression
 
-from headwater.connectors.catalog import Catalog, versions
+from headwater.connectors.catalog import versions
+from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.versions import Version
-from headwater.connectors.lakefs import LakeFS
+from headwater.connectors.lakefs.client import LakeFS
 from headwater.connectors.manifests import Manifests
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import NotFound
 from headwater.schemas.manifest import ManifestRow
 

@@ -12,12 +12,12 @@ import typer
 
 if TYPE_CHECKING:  # commands that need no server start without loading any client
     from headwater.connectors.catalog.client import Catalog
-    from headwater.connectors.kafka import Kafka
-    from headwater.connectors.lakefs import LakeFS
-    from headwater.connectors.s3 import ObjectStore
+    from headwater.connectors.kafka.client import Kafka
+    from headwater.connectors.lakefs.client import LakeFS
+    from headwater.connectors.s3.store import ObjectStore
     from headwater.rules.errors import Unavailable
     from headwater.settings import Settings
-    from headwater.stack import Stack
+    from headwater.stack.local import Stack
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -34,13 +34,14 @@ class Frame:
     @cached_property
     def settings(self) -> Settings:
         """Raises BadSettings."""
-        from headwater import settings, stack
+        from headwater import settings
+        from headwater.stack.home import local_addresses
 
-        return settings.load(file=self.config, flags=self.assignments, local_stack=stack.local_addresses)
+        return settings.load(file=self.config, flags=self.assignments, local_stack=local_addresses)
 
     @cached_property
     def kafka(self) -> Kafka:
-        from headwater.connectors.kafka import Kafka
+        from headwater.connectors.kafka.client import Kafka
 
         return Kafka(self.settings.needed_kafka())
 
@@ -52,30 +53,31 @@ class Frame:
 
     @cached_property
     def store(self) -> ObjectStore:
-        from headwater.connectors.s3 import ObjectStore
+        from headwater.connectors.s3.store import ObjectStore
 
         return ObjectStore(self.settings.needed_s3())
 
     @cached_property
     def lakefs(self) -> LakeFS:
-        from headwater.connectors.lakefs import LakeFS
+        from headwater.connectors.lakefs.client import LakeFS
 
         return LakeFS(self.settings.needed_lakefs())
 
     @cached_property
     def stack(self) -> Stack:
         """The local stack of the state folder."""
-        from headwater.stack import Stack, stack_home
+        from headwater.stack.home import stack_home
+        from headwater.stack.local import Stack
 
         return Stack(stack_home(self.settings.state_folder))
 
     def explain(self, error: Unavailable) -> None:
         """Where a server of the local stack does not answer because it is stopped, the error says how to start it."""
-        from headwater import stack
         from headwater.rules.errors import BadSettings
+        from headwater.stack.home import local_addresses
 
         try:
-            local = stack.local_addresses(self.settings.state_folder)
+            local = local_addresses(self.settings.state_folder)
             named = any(address.rpartition("@")[2].partition("/")[0] in error.happened for address in local.values())
             if named and not self.stack.running():
                 error.advice = f"The local stack in {self.settings.state_folder} is stopped: `headwater up` starts it."

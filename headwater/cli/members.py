@@ -18,9 +18,8 @@ from headwater.cli.run import GROUPS
 from headwater.cli.service import address_file
 from headwater.rules.errors import Unavailable
 from headwater.settings import Settings
-from headwater.stack import Running, alive, start_detached
 from headwater.stack.logs import tail
-from headwater.stack.processes import log_path
+from headwater.stack.processes import Running, alive, log_path, start_detached
 
 _ANSWER_SECONDS = 2.0
 _START_SECONDS = 60.0

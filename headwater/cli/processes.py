@@ -16,7 +16,8 @@ from headwater.cli.frame import AsJson, Frame
 
 if TYPE_CHECKING:
     from headwater.cli.members import ProcessStatus
-    from headwater.stack import Check, ServerStatus
+    from headwater.stack.doctor import Check
+    from headwater.stack.local import ServerStatus
 
 
 def up(
@@ -33,12 +34,14 @@ def up(
     already is left alone. The first time, programs are fetched and built, which takes some minutes. Restarting what
     dies later is your service manager's work.
     """
-    from headwater import stack
+    from headwater.stack.home import stack_home
+    from headwater.stack.live import live
+    from headwater.stack.local import Stack
 
     the = frame.of(context)
     console = output.console(errors=as_json)
-    servers = stack.Stack(stack.stack_home(the.settings.state_folder), the.settings.stack.ports())
-    with stack.live(console) as report:
+    servers = Stack(stack_home(the.settings.state_folder), the.settings.stack.ports())
+    with live(console) as report:
         servers.up(report)
     del the.settings  # the stack's addresses are known only now
     _prepare(the, console)
@@ -87,16 +90,17 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
 
     Our processes first finish what they have in hand; then the servers stop.
     """
-    from headwater import stack
+    from headwater.stack import processes
+    from headwater.stack.live import live
 
     the = frame.of(context)
     folder = the.settings.state_folder
-    running = [name for name in stack.names(folder) if stack.alive(name, folder)]
+    running = [name for name in processes.names(folder) if processes.alive(name, folder)]
     console = output.console(errors=as_json)
     if running:
         with console.status(f"stopping {', '.join(running)} …"), ThreadPoolExecutor(len(running)) as pool:
-            list(pool.map(lambda name: stack.stop(name, folder, grace_seconds=_GRACE_SECONDS), running))
-    with stack.live(console) as report:
+            list(pool.map(lambda name: processes.stop(name, folder, grace_seconds=_GRACE_SECONDS), running))
+    with live(console) as report:
         servers = the.stack.down(report)
     stopped = [*running, *servers]
     if as_json:
@@ -116,20 +120,20 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _print_status(the: Frame, *, as_json: bool) -> None:
-    from headwater import stack
     from headwater.cli import members
     from headwater.rules.errors import NotFound
+    from headwater.stack import processes
 
     folder = the.settings.state_folder
     names = [process.name for process in members.wanted(the.settings)]
-    names += [name for name in stack.names(folder) if name not in names and stack.alive(name, folder)]
+    names += [name for name in processes.names(folder) if name not in names and processes.alive(name, folder)]
     try:
         servers = the.stack.status()
     except NotFound:
         servers = []
-    processes = [members.status(name, folder) for name in names]
+    statuses = [members.status(name, folder) for name in names]
     if as_json:
-        output.print_json({"state_folder": folder, "servers": servers, "processes": processes})
+        output.print_json({"state_folder": folder, "servers": servers, "processes": statuses})
         return
     console = output.console()
     if servers:
@@ -137,7 +141,7 @@ def _print_status(the: Frame, *, as_json: bool) -> None:
     else:
         output.say(console, f"There is no local stack in {folder} yet: `headwater up` starts one.")
     console.print()
-    console.print(output.table(_PROCESS, [_process_row(one) for one in processes], right=("pid",)))
+    console.print(output.table(_PROCESS, [_process_row(one) for one in statuses], right=("pid",)))
 
 
 _SERVER = ("server", "state", "address", "version", "up", "memory")
@@ -172,12 +176,13 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 100,
 ) -> None:
     """Show the log of a server or a process."""
-    from headwater import stack
     from headwater.rules.errors import NotFound
+    from headwater.stack.logs import follow as following
+    from headwater.stack.logs import log_names, tail
     from headwater.stack.processes import log_path
 
     the = frame.of(context)
-    homes = {known: home for home in (the.stack.home, the.settings.state_folder) for known in stack.log_names(home)}
+    homes = {known: home for home in (the.stack.home, the.settings.state_folder) for known in log_names(home)}
     if name is None:
         rows = [(known, log_path(known, home)) for known, home in sorted(homes.items())]
         output.console().print(output.table(("name", "log"), rows))
@@ -188,7 +193,7 @@ def logs(
             asked="A log was to be shown.",
             advice=f"There are: {', '.join(sorted(homes))}." if homes else "Run `headwater up` first.",
         )
-    read = stack.follow(name, homes[name], lines) if follow else stack.tail(name, homes[name], lines)
+    read = following(name, homes[name], lines) if follow else tail(name, homes[name], lines)
     for line in read:
         print(line, flush=follow)
 
@@ -198,12 +203,14 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
     Exit code 1 when something would stop us; what would only slow us down is a warning.
     """
-    from headwater import stack
+    from headwater.stack.addresses import from_environment
+    from headwater.stack.description import Ports
+    from headwater.stack.doctor import examine
 
     the = frame.of(context)
-    ports = replace(stack.Ports.default(), **the.settings.stack.ports())
-    external = {f"port {port}" for server in stack.from_environment() for port in ports.of(server).values()}
-    checks = [check for check in stack.examine(the.stack.home, ports) if check.name not in external]
+    ports = replace(Ports.default(), **the.settings.stack.ports())
+    external = {f"port {port}" for server in from_environment() for port in ports.of(server).values()}
+    checks = [check for check in examine(the.stack.home, ports) if check.name not in external]
     if as_json:
         output.print_json(checks)
     else:

@@ -22,7 +22,8 @@ def registry(
     topics with it. Every process that `headwater run` or `headwater sync` starts serves the same at its own address.
     """
     from headwater.cli.service import registry_of
-    from headwater.observe.http import Health, HttpConfig, ProcessServer
+    from headwater.observe.config import HttpConfig
+    from headwater.observe.http import Health, ProcessServer
 
     served = registry_of(frame.of(context).settings)
     with ProcessServer(HttpConfig(host, port), served, lambda: Health(True, "running")) as server:

@@ -68,8 +68,9 @@ def _member(the: Frame, group: str) -> None:
 
 
 def _processor(the: Frame, group: str) -> Processor:
-    from headwater.streams.upload import FilesLane, PartsLane
-    from headwater.streams.verify import Verifier
+    from headwater.streams.upload.files_lane import FilesLane
+    from headwater.streams.upload.parts_lane import PartsLane
+    from headwater.streams.verify.verifier import Verifier
 
     the.store.check_bucket()
     if group == "upload-files":
@@ -82,7 +83,7 @@ def _processor(the: Frame, group: str) -> Processor:
 def _commit(the: Frame, dataset: str) -> None:
     from headwater.cli.service import serving
     from headwater.observe.http import Health
-    from headwater.streams.commit import Committer
+    from headwater.streams.commit.committer import Committer
 
     config = the.settings.commit
     if dataset != config.dataset:  # the repository that the settings name is the one of their dataset

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.progress import Amount, progress
-from headwater.connectors.kafka import Kafka
+from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.lag import group_lags
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.demo.trees import Tree, link_to
 from headwater.demo.view import GroupLag, Snapshot, Stage
 from headwater.rules.errors import NotFound, Transient

@@ -17,10 +17,10 @@ from random import Random
 
 import platformdirs
 
-from headwater import settings, stack
+from headwater import settings
 from headwater.connectors.catalog.client import Catalog
-from headwater.connectors.kafka import Kafka
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.s3.store import ObjectStore
 from headwater.demo import media
 from headwater.demo.commands import CommandLine, demo_environment
 from headwater.demo.river import River
@@ -29,6 +29,11 @@ from headwater.demo.tree import ARRIVALS, FULL, TreePlan, TreeSize, arrivals_tre
 from headwater.demo.view import Screen
 from headwater.demo.workplace import SOURCE, Workplace
 from headwater.rules.errors import BadSettings, NotFound
+from headwater.stack import processes
+from headwater.stack.addresses import from_environment
+from headwater.stack.description import Ports
+from headwater.stack.home import local_addresses, stack_home
+from headwater.stack.local import Stack
 from headwater.stack.progress import step
 from headwater.stack.server import port_is_free
 
@@ -82,7 +87,7 @@ def show(
 
 def _name() -> str:
     """Servers of the user's own may have seen a demo before: a new name keeps this one apart from it."""
-    return f"{SOURCE}-{datetime.now():%Y%m%d-%H%M%S}" if stack.from_environment(os.environ) else SOURCE
+    return f"{SOURCE}-{datetime.now():%Y%m%d-%H%M%S}" if from_environment(os.environ) else SOURCE
 
 
 def _require_apart(folder: Path, place: Workplace) -> None:
@@ -101,8 +106,8 @@ def _require_apart(folder: Path, place: Workplace) -> None:
 
 
 def _clear(place: Workplace, headwater: CommandLine, screen: Screen) -> None:
-    homes = (place.state, stack.stack_home(place.state))
-    if any(stack.alive(name, home) for home in homes for name in stack.names(home)):
+    homes = (place.state, stack_home(place.state))
+    if any(processes.alive(name, home) for home in homes for name in processes.names(home)):
         screen.waiting("stopping the demo before")
         headwater("down")
         screen.waiting("")
@@ -112,8 +117,8 @@ def _clear(place: Workplace, headwater: CommandLine, screen: Screen) -> None:
 
 def _ports() -> dict[str, int]:
     """The stack's usual ports where they are free; else, since another stack may have them, any that are."""
-    usual = asdict(stack.Ports.default())
-    return {} if all(port_is_free(port) for port in usual.values()) else asdict(stack.Ports.free())
+    usual = asdict(Ports.default())
+    return {} if all(port_is_free(port) for port in usual.values()) else asdict(Ports.free())
 
 
 def _media(own_folder: Path | None, found: TreeSize, arrivals: TreeSize, screen: Screen) -> Media:
@@ -132,12 +137,12 @@ def _made(plan: TreePlan, screen: Screen) -> Path:
 def _bring_up(place: Workplace, headwater: CommandLine, screen: Screen) -> settings.Settings:
     environment = demo_environment(place)
     own = settings.load(file=place.settings_file, environment=environment)
-    stack.Stack(stack.stack_home(place.state), own.stack.ports()).up(screen.step)
+    Stack(stack_home(place.state), own.stack.ports()).up(screen.step)
     screen.waiting("starting one member of each group, a committer and the agent")
     headwater("up")
     screen.waiting("")
-    screen.check(f"running: {', '.join(stack.names(place.state))}")
-    return settings.load(file=place.settings_file, environment=environment, local_stack=stack.local_addresses)
+    screen.check(f"running: {', '.join(processes.names(place.state))}")
+    return settings.load(file=place.settings_file, environment=environment, local_stack=local_addresses)
 
 
 def _take_down(headwater: CommandLine, screen: Screen) -> None:

@@ -19,7 +19,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headwater.stack import Step
+from headwater.stack.progress import Step
 
 RATE_WINDOW_SECONDS = 5.0
 PLAIN_LINE_SECONDS = 5.0

@@ -29,20 +29,20 @@ from typing import Any, Literal, TypeVar
 
 import platformdirs
 
-from headwater.connectors.catalog.client import CatalogConfig
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.lakefs.config import LakeFSConfig
 from headwater.connectors.s3.config import S3Config
-from headwater.observe.http import HttpConfig
+from headwater.observe.config import HttpConfig
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.rules.errors import BadSettings
 from headwater.settings.build import build, not_a_section, refuse_unknown
 from headwater.settings.layers import Given, Layer, find_file, from_environment, from_file, from_flags, merged
 from headwater.settings.stack import StackConfig
-from headwater.streams.commit import CommitConfig
+from headwater.streams.commit.config import CommitConfig
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.upload.config import UploadConfig
-from headwater.streams.verify import VerifyConfig
+from headwater.streams.verify.config import VerifyConfig
 
 __all__ = ["Settings", "load"]
 

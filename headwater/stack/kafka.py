@@ -22,9 +22,10 @@ from headwater.rules.errors import Unavailable
 from headwater.stack import cache, processes, toolchains
 from headwater.stack.addresses import Addresses
 from headwater.stack.description import Ports, Program, compose_file, program
+from headwater.stack.home import LOOPBACK, Place
 from headwater.stack.progress import Report, silent, step
 from headwater.stack.secrets import Secrets
-from headwater.stack.server import LOOPBACK, Place, require_free_ports, require_listener, wait_until_it_answers
+from headwater.stack.server import require_free_ports, require_listener, wait_until_it_answers
 
 ARCHIVE_SECONDS = 15.0
 
@@ -45,9 +46,6 @@ class Kafka:
     def start(self, place: Place, addresses: Addresses) -> None:  # noqa: ARG002
         java = toolchains.java(silent)
         self._start(java, place, f"-XX:SharedArchiveFile={self._archive(java) / 'classes.jsa'}")
-
-    def address(self, place: Place) -> str:
-        return f"{LOOPBACK}:{place.ports.kafka}"
 
     def answer(self, address: str) -> str:
         for broker in address.split(","):
@@ -92,7 +90,7 @@ class Kafka:
             place = Place(Path(scratch), Ports.free(), Secrets.of(Path(scratch)))
             self._start(java, place, f"-XX:ArchiveClassesAtExit={folder / 'classes.jsa'}")
             try:
-                wait_until_it_answers(self, place, self.address(place))
+                wait_until_it_answers(self, place, place.addresses().kafka)
             finally:
                 processes.stop(self.name, place.home, grace_seconds=60)
 

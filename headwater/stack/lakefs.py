@@ -15,9 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 from headwater.rules.errors import Unavailable
 from headwater.stack import golang, processes
 from headwater.stack.addresses import Addresses
+from headwater.stack.home import LOOPBACK, Place
 from headwater.stack.postgres import create_database, database_address
 from headwater.stack.progress import Report
-from headwater.stack.server import LOOPBACK, Place, require_free_ports
+from headwater.stack.server import require_free_ports
 
 DATABASE = "lakefs"
 ADMINISTRATOR = "headwater"
@@ -43,10 +44,6 @@ class LakeFS:
         config.write_text(json.dumps(_config(place, addresses), indent=1), encoding="utf-8")  # JSON is YAML
         argv = [str(self._build.path()), "--config", str(config), "run"]
         processes.start_detached(self.name, argv, os.environ, place.home)
-
-    def address(self, place: Place) -> str:
-        secrets = place.secrets
-        return f"http://{secrets.lakefs_access_key}:{secrets.lakefs_secret_key}@{LOOPBACK}:{place.ports.lakefs}"
 
     def answer(self, address: str) -> str:
         state = call(address, "GET", "setup_lakefs").get("state")

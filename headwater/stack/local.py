@@ -21,17 +21,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from headwater.rules.errors import BadSettings, HeadwaterError, NotFound, Unavailable
+from headwater.rules.errors import BadSettings, HeadwaterError, Unavailable
 from headwater.stack import processes
 from headwater.stack.addresses import Addresses, from_environment, mask
 from headwater.stack.description import Ports, program
+from headwater.stack.home import Place, ports_path
 from headwater.stack.kafka import Kafka
 from headwater.stack.lakefs import LakeFS
 from headwater.stack.postgres import Postgres
 from headwater.stack.progress import Report, silent, step
 from headwater.stack.s3 import S3
 from headwater.stack.secrets import Secrets
-from headwater.stack.server import Place, Server, wait_until_it_answers
+from headwater.stack.server import Server, wait_until_it_answers
 from headwater.stack.usage import Usage, usage
 
 # In the order in which they start; they stop in the reverse order.
@@ -49,19 +50,6 @@ class ServerStatus:
     answering: bool
     answer: str
     usage: Usage | None
-
-
-def stack_home(state_folder: Path) -> Path:
-    """Where the local stack of a state folder keeps its own state."""
-    return state_folder / "stack"
-
-
-def local_addresses(state_folder: Path) -> dict[str, str]:
-    """The addresses of the local stack that was started in this state folder, as variables; empty if none ever was."""
-    try:
-        return Stack(stack_home(state_folder), environment={}).addresses().environment()
-    except NotFound:
-        return {}
 
 
 class Stack:
@@ -124,7 +112,7 @@ class Stack:
         """
         if not self._own():
             return Addresses(**self._external)
-        return self._addresses(self._place())
+        return self._addresses(Place.of(self.home))
 
     def running(self) -> bool:
         """Whether every server that is ours to start runs."""
@@ -160,7 +148,7 @@ class Stack:
         for server in started:
             server.start(place, addresses)
         for server in servers:
-            address = server.address(place)
+            address = getattr(place.addresses(), server.name)
             action = "start" if server in started else "check"
             with step(report, server.name, action, program(server.name).start_seconds):
                 wait_until_it_answers(server, place, address)
@@ -170,13 +158,13 @@ class Stack:
         return [server for server in SERVERS if server.name not in self._external]
 
     def _addresses(self, place: Place) -> Addresses:
-        return Addresses(**({server.name: server.address(place) for server in SERVERS} | self._external))
+        return replace(place.addresses(), **self._external)
 
     def _remembered(self) -> Place:
         """Step 2: the ports that were asked for, else the remembered ones, else the default ones, are on disk."""
         self.home.mkdir(parents=True, exist_ok=True)
-        path = self.home / "ports.json"
-        before = self._place().ports if path.exists() else Ports.default()
+        path = ports_path(self.home)
+        before = Place.of(self.home).ports if path.exists() else Ports.default()
         ports = replace(before, **self._ports)
         self._refuse_to_move_running(before, ports)
         draft = path.with_suffix(".new")
@@ -193,14 +181,3 @@ class Stack:
                     kept="It keeps running where it is.",
                     advice="Run `headwater down` first.",
                 )
-
-    def _place(self) -> Place:
-        try:
-            ports = Ports(**json.loads((self.home / "ports.json").read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise NotFound(
-                f"There is no stack at {self.home}.",
-                advice="Start one with `headwater up`, or set HEADWATER_KAFKA, HEADWATER_POSTGRES, HEADWATER_S3 and "
-                "HEADWATER_LAKEFS.",
-            ) from None
-        return Place(self.home, ports, Secrets.of(self.home))

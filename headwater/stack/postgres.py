@@ -22,12 +22,11 @@ from headwater.rules.errors import NotFound, Unavailable
 from headwater.stack import processes
 from headwater.stack.addresses import Addresses
 from headwater.stack.description import program
+from headwater.stack.home import DATABASE, LOOPBACK, ROLE, Place
 from headwater.stack.progress import Report
-from headwater.stack.server import LOOPBACK, Place, require_free_ports
+from headwater.stack.server import require_free_ports
 
 ACCOUNT = "headwater-postgres"
-ROLE = "headwater"
-DATABASE = "headwater"
 
 
 class Postgres:
@@ -52,9 +51,6 @@ class Postgres:
         settings = [f"--{key}={value}" for key, value in program(self.name).settings.items()]
         argv = [str(binaries() / "postgres"), "-D", str(data), *listen, *settings]
         processes.start_detached(self.name, argv, _environment(), place.home, user=user)
-
-    def address(self, place: Place) -> str:
-        return f"postgresql://{ROLE}:{place.secrets.postgres_password}@{LOOPBACK}:{place.ports.postgres}/{DATABASE}"
 
     def answer(self, address: str) -> str:
         try:

@@ -14,8 +14,9 @@ from headwater.rules.errors import Unavailable
 from headwater.stack import golang, processes
 from headwater.stack.addresses import Addresses
 from headwater.stack.description import program
+from headwater.stack.home import LOOPBACK, Place
 from headwater.stack.progress import Report
-from headwater.stack.server import LOOPBACK, Place, require_free_ports, require_listener
+from headwater.stack.server import require_free_ports, require_listener
 
 
 class S3:
@@ -40,13 +41,6 @@ class S3:
         ]  # fmt: skip
         credentials = {"ROOT_ACCESS_KEY": place.secrets.s3_access_key, "ROOT_SECRET_KEY": place.secrets.s3_secret_key}
         processes.start_detached(self.name, argv, {**os.environ, **credentials}, place.home)
-
-    def address(self, place: Place) -> str:
-        options = program(self.name).options
-        return (
-            f"http://{place.secrets.s3_access_key}:{place.secrets.s3_secret_key}@{LOOPBACK}:{place.ports.s3}"
-            f"/{options['bucket']}?region={options['region']}"
-        )
 
     def answer(self, address: str) -> str:
         parts = urlsplit(address)

@@ -5,29 +5,16 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from headwater.rules.errors import BadSettings, Unavailable
 from headwater.stack import processes
 from headwater.stack.addresses import Addresses
-from headwater.stack.description import Ports
+from headwater.stack.home import LOOPBACK, Place
 from headwater.stack.progress import Report
-from headwater.stack.secrets import Secrets
 
-LOOPBACK = "127.0.0.1"
 ANSWER_SECONDS = 120.0  # measured 1-6 s; 23 s for Kafka on a machine with load 8
 _POLL_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a stack keeps its state, where it listens, and the secrets it made for itself."""
-
-    home: Path
-    ports: Ports
-    secrets: Secrets
 
 
 class Server(Protocol):
@@ -41,9 +28,6 @@ class Server(Protocol):
 
     def start(self, place: Place, addresses: Addresses) -> None:
         """Starts the process, detached, unless it runs; it may not answer yet. ``addresses``: where the others are."""
-
-    def address(self, place: Place) -> str:
-        """Where clients reach it."""
 
     def answer(self, address: str) -> str:
         """One real call; returns what the server says it is. Raises Unavailable if it does not answer."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from headwater.connectors.kafka import Kafka
+from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.headers import event_headers
 from headwater.rules.errors import Fenced, Unavailable
 from headwater.schemas import codec

@@ -12,46 +12,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
-from headwater.connectors.catalog import Catalog, versions
+from headwater.connectors.catalog import versions
+from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.versions import Version
-from headwater.connectors.kafka import Kafka
+from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
-from headwater.connectors.lakefs import LakeFS, check_repository_name
+from headwater.connectors.lakefs.client import LakeFS
+from headwater.connectors.lakefs.config import check_repository_name
 from headwater.connectors.manifests import Manifests
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.observe import logs, metrics
 from headwater.rules.errors import Transient
 from headwater.schemas.topics import DATASET_VERSIONS
 from headwater.streams.commit.announcer import Announcer
+from headwater.streams.commit.config import CommitConfig
 from headwater.streams.commit.writer import VersionWriter
 from headwater.streams.runtime.backoff import full_jitter
 
 log = logs.logger()
-
-
-@dataclass(frozen=True, slots=True)
-class CommitConfig:
-    """When a dataset gets a version, and where it lives."""
-
-    dataset: str
-    repository: str | None = None
-    """lakeFS repository; None: it has the dataset's name."""
-    every_seconds: float = 600.0
-    """The longest that verified changes wait for a version: fresh enough to train on, few enough to look through."""
-    changes: int = 100_000
-    """A version is made earlier when so many changes wait: lakeFS commits 100,000 paths well, and ten times as many
-    slowly."""
-    poll_seconds: float = 0.5
-    """How soon a requested commit is noticed; one small query each."""
-    retry_seconds: float = 0.5
-    retry_most_seconds: float = 30.0
-
-    @property
-    def lakefs_repository(self) -> str:
-        return self.repository or self.dataset
 
 
 class Committer:

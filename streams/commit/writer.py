@@ -26,11 +26,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from headwater.connectors.catalog import Catalog, versions
+from headwater.connectors.catalog import versions
+from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.freeze import freeze
 from headwater.connectors.catalog.versions import DatasetRow, Version
-from headwater.connectors.lakefs import LakeFS
-from headwater.connectors.lakefs.client import Entry
+from headwater.connectors.lakefs.client import Entry, LakeFS
 from headwater.connectors.lakefs.comparison import delta_problems, entry_of
 from headwater.connectors.manifests import Manifests
 from headwater.observe import logs

@@ -14,7 +14,7 @@ from threading import Event
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from headwater.connectors.kafka import Kafka
+from headwater.connectors.kafka.client import Kafka
 from headwater.observe import logs, metrics
 from headwater.rules.errors import Fenced
 from headwater.schemas.topics import Topic

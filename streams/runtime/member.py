@@ -23,7 +23,8 @@ from itertools import count
 from random import Random
 from types import FrameType
 
-from headwater.connectors.kafka import Kafka, verify_topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.topics import verify_topics
 from headwater.observe import logs, metrics
 from headwater.rules.errors import Fenced, HeadwaterError, Refused, Transient
 from headwater.schemas.topics import DEAD_LETTERS

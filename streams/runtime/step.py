@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from headwater.connectors.kafka import Kafka, event_headers
-from headwater.connectors.kafka.headers import TRACEPARENT, HeaderList, header
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.headers import TRACEPARENT, HeaderList, event_headers, header
 from headwater.observe import logs, metrics
 from headwater.rules.errors import (
     BadRecord,

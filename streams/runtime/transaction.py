@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from headwater.connectors.kafka import Kafka
-from headwater.connectors.kafka.client import TRANSACTION_SECONDS
+from headwater.connectors.kafka.client import TRANSACTION_SECONDS, Kafka
 from headwater.rules.errors import Fenced, HeadwaterError, Refused, TopicMismatch, Unclear
 from headwater.streams.runtime.batch import Reading
 from headwater.streams.runtime.step import Encoded, Finished

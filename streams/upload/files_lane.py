@@ -16,7 +16,7 @@ from headwater.connectors.catalog import counters, files, objects
 from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.catalog.files import SourceRow
 from headwater.connectors.catalog.objects import Claim, Owner, Wanted
-from headwater.connectors.s3 import ObjectStore, PutOutcome
+from headwater.connectors.s3.store import ObjectStore, PutOutcome
 from headwater.observe import logs, metrics
 from headwater.rules.errors import HeadwaterError, Torn
 from headwater.schemas.records import FileChange, ObjectStored

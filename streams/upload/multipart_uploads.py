@@ -12,7 +12,7 @@ from dataclasses import replace
 from headwater.connectors.catalog import parts
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.objects import Claim
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.observe import metrics
 from headwater.rules.errors import HeadwaterError, NotFound, Unclear
 from headwater.rules.identity import object_key

@@ -18,7 +18,7 @@ from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.files import SourceRow, WaitingPath
 from headwater.connectors.catalog.objects import Claim, Wanted
 from headwater.connectors.catalog.parts import Part
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.observe import logs, metrics
 from headwater.rules.errors import HeadwaterError, NotFound, Torn
 from headwater.schemas.records import FilePart, ObjectStored

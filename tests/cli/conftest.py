@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from headwater.cli import main
-from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 
 _QUIET = {"HEADWATER_CONFIG", "COLUMNS", "FORCE_COLOR"}
 
 
 # Each command runs in a process of its own, forked from one that has the slow imports behind it.
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["headwater.cli.members", "headwater.consumers.dataset", "headwater.connectors.kafka"])
+_FORKS.set_forkserver_preload(["headwater.cli.members", "headwater.stack.local", "headwater.consumers.dataset"])
 
 
 def run(arguments: Sequence[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:

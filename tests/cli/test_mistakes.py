@@ -8,7 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from headwater.stack import Ports, stack_home
+from headwater.stack.description import Ports
+from headwater.stack.home import stack_home
 
 
 @pytest.mark.parametrize(

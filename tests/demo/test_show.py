@@ -18,7 +18,8 @@ from headwater.demo.tree import MIB, TreeSize
 from headwater.demo.trees import Tree, tree_of
 from headwater.demo.view import Screen
 from headwater.rules.errors import BadSettings, Corrupt, NotFound, Refused
-from headwater.stack import Addresses, alive, names
+from headwater.stack.addresses import Addresses
+from headwater.stack.processes import alive, names
 
 FOUND = TreeSize(photographs=30, clips=0, largest_width=200)
 ARRIVALS = TreeSize(photographs=5, clips=2, clip_bytes=66 * MIB, clip_height=1080, largest_width=200)

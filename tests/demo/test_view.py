@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from headwater.demo.view import GroupLag, Rates, Screen, Snapshot, Stage, excerpt, plain, river, size
-from headwater.stack import Step
+from headwater.stack.progress import Step
 
 
 def snapshot(files: int, records: int = 0) -> Snapshot:

@@ -8,7 +8,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headwater.observe.http import Health, HttpConfig, ProcessServer
+from headwater.observe.config import HttpConfig
+from headwater.observe.http import Health, ProcessServer
 from headwater.schemas import codec, records
 from headwater.schemas.registry import Registry
 

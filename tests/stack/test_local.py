@@ -23,8 +23,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from headwater.rules.errors import BadSettings, NotFound
 from headwater.settings import load
-from headwater.stack import Addresses, Ports, Stack, local_addresses, processes
+from headwater.stack import processes
+from headwater.stack.addresses import Addresses
+from headwater.stack.description import Ports
+from headwater.stack.home import local_addresses
 from headwater.stack.lakefs import call
+from headwater.stack.local import Stack
 from headwater.stack.s3 import client
 
 pytestmark = pytest.mark.stack
@@ -130,7 +134,7 @@ def test_two_ups_at_once_start_what_is_missing_once(own: Stack, eventually: Call
     os.kill(before["s3"], signal.SIGKILL)
     eventually(lambda: processes.alive("s3", own.home) is None)
 
-    code = f"from headwater.stack import Stack; from pathlib import Path; Stack(Path({str(own.home)!r})).up()"
+    code = f"from headwater.stack.local import Stack; from pathlib import Path; Stack(Path({str(own.home)!r})).up()"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
     ups = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
 

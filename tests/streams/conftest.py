@@ -22,11 +22,13 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from blake3 import blake3
 
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
-from headwater.connectors.s3 import ObjectStore, S3Config
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.schemas.records import ChangeKind, FileChange, FilePart, FileType, ObjectStored, Record
 from headwater.streams.runtime.processor import Batch, Input, Output
-from headwater.streams.upload import UploadConfig
+from headwater.streams.upload.config import UploadConfig
 
 SOURCE = "nas1"
 SITE = "here"
@@ -207,18 +209,22 @@ class World:
 _CHILD = """
 import os, pickle, sys
 order = pickle.load(sys.stdin.buffer)
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
-from headwater.connectors import s3
-from headwater.connectors.s3 import ObjectStore, S3Config
-from headwater.streams import upload, verify
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.streams.runtime.processor import Batch
-from headwater.streams.upload import multipart_uploads
+from headwater.streams.upload.files_lane import FilesLane
+from headwater.streams.upload.multipart_uploads import MultipartUploads
+from headwater.streams.upload.parts_lane import PartsLane
+from headwater.streams.verify.config import VerifyConfig
+from headwater.streams.verify.verifier import Verifier
 
 catalog = Catalog(CatalogConfig(order["dsn"]))
 store = ObjectStore(S3Config.from_url(order["s3"]))
 config = order["config"]
 owner, method = order["die"].split(".")
-kind = next(vars(module)[owner] for module in (s3, upload, multipart_uploads, verify) if owner in vars(module))
+kind = globals()[owner]
 original = getattr(kind, method)
 calls = 0
 

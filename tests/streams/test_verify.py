@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.connectors.s3 import ObjectStore, S3Config
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import BadSettings, Unavailable
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import (
@@ -23,8 +24,10 @@ from headwater.schemas.records import (
     Verdict,
     VerifyMode,
 )
-from headwater.streams.upload import FilesLane, PartsLane
-from headwater.streams.verify import Verifier, VerifyConfig, chosen
+from headwater.streams.upload.files_lane import FilesLane
+from headwater.streams.upload.parts_lane import PartsLane
+from headwater.streams.verify.config import VerifyConfig
+from headwater.streams.verify.verifier import Verifier, chosen
 
 World = Any
 PART = 5 * 1024 * 1024
@@ -214,7 +217,7 @@ def test_a_death_after_any_step_loses_no_verdict(
     record = stored(world, files)
     if corrupt:
         overwrite(world, object_key(record.hash, 1), b"lighs")
-    build = "verify.Verifier(verify.VerifyConfig(), catalog, store)"
+    build = "Verifier(VerifyConfig(), catalog, store)"
     assert world.run_child(build, [record], die=die) == 99
 
     outputs = verifier.process(world.batch(record))

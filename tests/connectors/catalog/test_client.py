@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from headwater.connectors.catalog import Catalog, CatalogConfig
-from headwater.connectors.catalog.client import without_password
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig, without_password
 from headwater.rules.errors import NotFound, Refused, Unavailable
 
 

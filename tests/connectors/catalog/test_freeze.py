@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.connectors.catalog import Catalog, CatalogConfig, files, versions
+from headwater.connectors.catalog import files, versions
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.catalog.freeze import freeze
 from headwater.rules.cut import Place, State, newest_consistent
 from headwater.rules.identity import Clock, content_hash

@@ -3,7 +3,9 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.connectors.catalog import Catalog, CatalogConfig, progress
+from headwater.connectors.catalog import progress
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.catalog.progress import Amount
 
 

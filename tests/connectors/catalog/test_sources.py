@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from headwater.connectors.catalog import sources
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.catalog.sources import Ownership
 from headwater.rules.errors import Fenced, Refused
 from headwater.schemas.records import FileType

@@ -2,8 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, topics
+from headwater.connectors.kafka import topics
 from headwater.connectors.kafka.browse import Start, browse, key_text, start_at
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.errors import BadSettings, NotFound
 from headwater.schemas import codec
 from headwater.schemas.records import ObjectStored

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, verify_topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.kafka.headers import event_headers, header, redrives
+from headwater.connectors.kafka.topics import verify_topics
 from headwater.rules.errors import BadSettings, Fenced, HeadwaterError, Refused, TopicMismatch, Unavailable, Unclear
-from headwater.stack import Addresses
+from headwater.stack.addresses import Addresses
 
 
 def test_secrets_do_not_show() -> None:

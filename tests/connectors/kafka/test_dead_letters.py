@@ -4,8 +4,10 @@ import signal
 
 import pytest
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, topics
+from headwater.connectors.kafka import topics
 from headwater.connectors.kafka.browse import Start, browse
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.kafka.dead_letters import Redrive, letter, letters
 from headwater.rules.errors import Fenced, NotFound
 from headwater.schemas import codec

@@ -1,7 +1,9 @@
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, topics
+from headwater.connectors.kafka import topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.kafka.lag import group_lags
 from headwater.schemas import records
 from headwater.schemas.topics import Topic

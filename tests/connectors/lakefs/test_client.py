@@ -6,8 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.connectors.lakefs import Entry, LakeFS, LakeFSConfig
-from headwater.connectors.s3 import S3Config
+from headwater.connectors.lakefs.client import Entry, LakeFS
+from headwater.connectors.lakefs.config import LakeFSConfig
+from headwater.connectors.s3.config import S3Config
 from headwater.rules.errors import BadSettings, Corrupt, NotFound, Refused, Unavailable
 
 

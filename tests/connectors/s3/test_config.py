@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.connectors.s3 import S3Config
+from headwater.connectors.s3.config import S3Config
 from headwater.rules.errors import BadSettings
 
 

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 
-from headwater.connectors.s3 import ObjectStore, PutOutcome, S3Config
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore, PutOutcome
 from headwater.rules.errors import Corrupt, NotFound, Refused, Unavailable
 
 PART = 5 * 1024 * 1024

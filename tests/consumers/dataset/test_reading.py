@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.consumers.dataset import Dataset, cat, ls, request_commit, show
 from headwater.rules.errors import Corrupt, NotFound, Refused, Unavailable
 from headwater.rules.identity import content_hash, dataset_path, object_key

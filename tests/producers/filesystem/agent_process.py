@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.observe import logs

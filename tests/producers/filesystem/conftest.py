@@ -16,7 +16,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.kafka.topics import apply

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.producers.filesystem.agent import Agent

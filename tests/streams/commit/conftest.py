@@ -13,17 +13,23 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from headwater.connectors.catalog import Catalog, CatalogConfig, files, versions
+from headwater.connectors.catalog import files, versions
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.catalog.versions import Version
-from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.kafka.topics import apply, describe
-from headwater.connectors.lakefs import LakeFS, LakeFSConfig
-from headwater.connectors.s3 import ObjectStore, S3Config
+from headwater.connectors.lakefs.client import LakeFS
+from headwater.connectors.lakefs.config import LakeFSConfig
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.identity import content_hash, display, object_key
 from headwater.schemas import codec
 from headwater.schemas.records import ChangeKind, DatasetVersion, FileChange, FileType, Guarantee
 from headwater.schemas.topics import DATASET_VERSIONS
-from headwater.streams.commit import CommitConfig, Committer
+from headwater.streams.commit.committer import Committer
+from headwater.streams.commit.config import CommitConfig
 
 PARTITIONS = 2
 

@@ -14,18 +14,23 @@ from typing import Any
 import pytest
 
 from headwater.connectors.catalog import versions
-from headwater.connectors.lakefs import LakeFS
+from headwater.connectors.lakefs.client import LakeFS
 from headwater.rules.errors import BadSettings, Corrupt, Fenced, Unavailable, Unclear
 from headwater.streams.commit.announcer import Announcer
 from headwater.streams.commit.writer import VersionWriter
 
 _CHILD = """
 import json, os, signal, sys
-from headwater.connectors.catalog import Catalog, CatalogConfig
-from headwater.connectors.kafka import Kafka, KafkaConfig
-from headwater.connectors.lakefs import LakeFS, LakeFSConfig
-from headwater.connectors.s3 import ObjectStore, S3Config
-from headwater.streams.commit import CommitConfig, Committer
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.lakefs.client import LakeFS
+from headwater.connectors.lakefs.config import LakeFSConfig
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
+from headwater.streams.commit.committer import Committer
+from headwater.streams.commit.config import CommitConfig
 from headwater.streams.commit.announcer import Announcer
 from headwater.streams.commit.writer import VersionWriter
 

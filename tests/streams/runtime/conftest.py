@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, topics
+from headwater.connectors.kafka import topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.schemas.codec import decode, encode
 from headwater.schemas.records import ObjectStored, Record
 from headwater.schemas.topics import DEAD_LETTERS, Topic
-from headwater.stack import Addresses
+from headwater.stack.addresses import Addresses
 
 
 class Log:

@@ -18,7 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
-from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.errors import HeadwaterError
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.topics import Topic

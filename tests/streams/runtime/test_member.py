@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client import REGISTRY
 
-from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.errors import (
     BadRecord,
     BadSettings,

@@ -12,11 +12,15 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors.kafka import Kafka, KafkaConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.errors import HeadwaterError
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.topics import Topic
-from headwater.stack import Addresses, Ports, Stack, alive
+from headwater.stack.addresses import Addresses
+from headwater.stack.description import Ports
+from headwater.stack.local import Stack
+from headwater.stack.processes import alive
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.member import Member
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output

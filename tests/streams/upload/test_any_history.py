@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import Fenced, HeadwaterError
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FileChange, SyncRequest
 from headwater.streams.runtime.processor import Batch, Input, Output
-from headwater.streams.upload import FilesLane
 from headwater.streams.upload.changes import checked
+from headwater.streams.upload.files_lane import FilesLane
 
 World = Any
 PARTITIONS = 3

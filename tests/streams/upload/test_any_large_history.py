@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import Fenced, HeadwaterError
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FilePart, SyncRequest
 from headwater.streams.runtime.processor import Batch, Input, Output
-from headwater.streams.upload import FilesLane, PartsLane
 from headwater.streams.upload.emissions import checked
+from headwater.streams.upload.files_lane import FilesLane
 from headwater.streams.upload.multipart_uploads import MultipartUploads
+from headwater.streams.upload.parts_lane import PartsLane
 
 World = Any
 PART = 5 * 1024 * 1024

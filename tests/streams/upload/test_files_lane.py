@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from headwater.connectors.catalog.client import Catalog
-from headwater.connectors.s3 import ObjectStore, S3Config
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import BadRecord, Fenced, Refused
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FileType, ObjectStored, RequestReason, SyncRequest
-from headwater.streams.upload import FilesLane
 from headwater.streams.upload.changes import checked
+from headwater.streams.upload.files_lane import FilesLane
 
 World = Any
 
@@ -401,7 +402,7 @@ def test_a_death_after_any_step_loses_nothing_and_sends_nothing_finished_again(
         world.write(name, b"content of " + name)
     changes = [world.change(b"one"), world.change(b"two")]
     world.config = type(world.config)(site=world.config.site, transfers=1)
-    assert world.run_child("upload.FilesLane(config, catalog, store)", changes, die=die, when=when) == 99
+    assert world.run_child("FilesLane(config, catalog, store)", changes, die=die, when=when) == 99
     assert len(world.passage.sent("PUT .*objects/")) == puts
 
     outputs = lane.process(world.batch(*changes))

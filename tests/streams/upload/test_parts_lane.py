@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import BadRecord, Fenced, Refused, Transient, Unavailable
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FilePart, ObjectStored, SyncRequest
-from headwater.streams.upload import FilesLane, PartsLane
 from headwater.streams.upload.emissions import checked
+from headwater.streams.upload.files_lane import FilesLane
 from headwater.streams.upload.multipart_uploads import MultipartUploads
+from headwater.streams.upload.parts_lane import PartsLane
 
 World = Any
 PART = 5 * 1024 * 1024
@@ -291,7 +292,7 @@ def test_a_death_after_any_step_loses_nothing_and_sends_no_finished_part_again(
     world.write(b"film.mp4", data)
     parts = world.parts(b"film.mp4", PART)
     world.config = type(world.config)(site=world.config.site, part_transfers=1)
-    assert world.run_child("upload.PartsLane(config, catalog, store)", parts, die=die, nth=nth) == 99
+    assert world.run_child("PartsLane(config, catalog, store)", parts, die=die, nth=nth) == 99
 
     outputs = lane.process(world.batch(*parts))
     assert [type(one.record) for one in outputs] == [ObjectStored]
@@ -310,7 +311,7 @@ def test_a_death_around_an_abort_leaves_no_orphan_and_asks_the_source(world: Wor
     parts = world.parts(b"film.mp4", PART)
     lane.process(world.batch(parts[0]))
     world.write(b"film.mp4", content(16))
-    assert world.run_child("upload.PartsLane(config, catalog, store)", parts[1:], die=die) == 99
+    assert world.run_child("PartsLane(config, catalog, store)", parts[1:], die=die) == 99
 
     successor = PartsLane(world.config, world.catalog, world.store)
     outputs = successor.process(world.batch(*parts[1:]))

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from headwater.connectors.kafka import Kafka, KafkaConfig, topics
+from headwater.connectors.kafka import topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.codec import decode, encode
 from headwater.schemas.records import ChangeKind, FileType, ObjectStored, ObjectVerified, Record
@@ -29,12 +31,15 @@ from headwater.schemas.topics import (
     fs_changes,
     fs_parts,
 )
-from headwater.stack import Addresses
+from headwater.stack.addresses import Addresses
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.member import Member
 from headwater.streams.runtime.processor import Processor
-from headwater.streams.upload import FilesLane, PartsLane, UploadConfig
-from headwater.streams.verify import Verifier, VerifyConfig
+from headwater.streams.upload.config import UploadConfig
+from headwater.streams.upload.files_lane import FilesLane
+from headwater.streams.upload.parts_lane import PartsLane
+from headwater.streams.verify.config import VerifyConfig
+from headwater.streams.verify.verifier import Verifier
 
 World = Any
 SITE = "here"
@@ -97,12 +102,14 @@ def states(world: World) -> Counter[str]:
 CHILD = """
 import os, pickle, sys
 order = pickle.load(sys.stdin.buffer)
-from headwater.connectors.catalog.client import Catalog, CatalogConfig
-from headwater.connectors.kafka import Kafka
-from headwater.connectors.s3 import ObjectStore, S3Config
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.member import Member
-from headwater.streams.upload import FilesLane
+from headwater.streams.upload.files_lane import FilesLane
 
 original, calls = ObjectStore.put_whole, 0
 

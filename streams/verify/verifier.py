@@ -18,44 +18,20 @@ from headwater.connectors.catalog import counters, files, objects, parts
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.objects import StoredObject
 from headwater.connectors.catalog.parts import Part
-from headwater.connectors.s3 import ObjectStore
+from headwater.connectors.s3.store import ObjectStore
 from headwater.observe import logs, metrics
-from headwater.rules.errors import BadSettings, HeadwaterError, NotFound
+from headwater.rules.errors import HeadwaterError, NotFound
 from headwater.rules.identity import content_hash
-from headwater.schemas.records import ObjectStored, ObjectVerified, RequestReason, Verdict, VerifyMode
+from headwater.schemas.records import ObjectStored, ObjectVerified, RequestReason, Verdict
 from headwater.schemas.topics import SYNC_OBJECTS, SYNC_OBJECTS_LARGE, SYNC_REQUESTS, SYNC_VERIFIED, Topic
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.records import of_type
 from headwater.streams.upload.transfers import Transfers
+from headwater.streams.verify.config import MiB, VerifyConfig
 
 log = logs.logger()
-MiB = 1024 * 1024
 MISSING = "the object is not there, or ends early"
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyConfig:
-    sample_percent: float = 100.0
-    """Share of objects that is read back, chosen by hash, so that every verifier chooses alike. The rest is only
-    looked up (its size). 100: all of them, the only setting under which a version proves its bytes."""
-    reads: int = 8
-    """Objects, or ranges of one, read at once: enough to hide the answer time of S3, while hashing fills the cores."""
-    bytes_in_flight: int = 256 * MiB
-    batch_records: int = 200
-    large_batch_records: int = 4
-    """A large object may take minutes: what was judged should not wait long for its offset."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sample_percent <= 100:
-            raise BadSettings(
-                f"verify.sample_percent is {self.sample_percent}.",
-                advice="Give a percentage from 0 to 100; 100 (the default) reads everything back.",
-            )
-
-    @property
-    def mode(self) -> VerifyMode:
-        return VerifyMode.full if self.sample_percent == 100 else VerifyMode.sample
 
 
 def chosen(content: bytes, percent: float) -> bool:

@@ -1,0 +1,1 @@
+"""Verify: stored objects are read back, each verified or condemned."""
