@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -168,15 +169,16 @@ def headwater(addresses: Addresses, bucket: S3Config, folder: Path, size: Size) 
     ):
         catalog.migrate()
         environment = _environment(addresses, bucket, name, folder, Path(home))
-        for group in GROUPS:
-            processes.enter_context(_process(["run", group], environment, Path(home)))
-        _wait(lambda: _assigned(kafka), "members in their groups", Path(home))
+        started = [processes.enter_context(_process(["run", group], environment, Path(home))) for group in GROUPS]
+        wait = partial(_wait, started, Path(home))
+        wait(lambda: _assigned(kafka), "members in their groups")
         with cpu() as used:
             began = time.monotonic()
-            processes.enter_context(_process(["sync", str(folder), "--source", SOURCE], environment, Path(home)))
-            _wait(lambda: _counter(catalog, "objects_stored") >= size.files, "files stored", Path(home))
+            agent = _process(["sync", str(folder), "--source", SOURCE], environment, Path(home))
+            started.append(processes.enter_context(agent))
+            wait(lambda: _counter(catalog, "objects_stored") >= size.files, "files stored")
             stored = time.monotonic() - began
-            _wait(lambda: _counter(catalog, "objects_verified") >= size.files, "files verified", Path(home))
+            wait(lambda: _counter(catalog, "objects_verified") >= size.files, "files verified")
             verified = time.monotonic() - began
     return Run(stored, verified, used)
 
@@ -196,7 +198,7 @@ def _environment(addresses: Addresses, bucket: S3Config, name: str, folder: Path
 
 
 @contextmanager
-def _process(arguments: list[str], environment: dict[str, str], home: Path) -> Iterator[None]:
+def _process(arguments: list[str], environment: dict[str, str], home: Path) -> Iterator[subprocess.Popen[bytes]]:
     """One of our processes; stopped by SIGTERM where the block ends."""
     with (home / f"{arguments[0]}-{arguments[1].rpartition('/')[2]}.log").open("wb") as log:
         process = subprocess.Popen(
@@ -204,7 +206,7 @@ def _process(arguments: list[str], environment: dict[str, str], home: Path) -> I
             env=environment, cwd=home, stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            yield
+            yield process
         finally:
             process.terminate()
             process.wait(30)
@@ -227,12 +229,15 @@ def _counter(catalog: Catalog, name: str) -> int:
     return int(row[0]) if row else 0
 
 
-def _wait(done: Callable[[], bool], what: str, home: Path) -> None:
+def _wait(processes: list[subprocess.Popen[bytes]], home: Path, done: Callable[[], bool], what: str) -> None:
+    """Raises Unavailable, with what the logs say, when it takes too long or a process ends."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not done():
-        if time.monotonic() > deadline:
+        ended = any(process.poll() is not None for process in processes)
+        if ended or time.monotonic() > deadline:
             logs = "\n".join(f"{log.name}: {log.read_text()[-500:]}" for log in home.glob("*.log"))
-            raise Unavailable(f"still no {what} after {DEADLINE_SECONDS} s.\n{logs}")
+            why = "a process ended" if ended else f"{DEADLINE_SECONDS} s have passed"
+            raise Unavailable(f"still no {what}, and {why}.\n{logs}")
         time.sleep(0.1)
 
 
