@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
 from headwater.connectors.kafka import offsets
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.offsets import Place
+from headwater.connectors.kafka.reading import messages
 from headwater.rules.errors import BadRecord, BadSettings
 from headwater.rules.identity import HASH_BYTES, display
 from headwater.schemas import codec
@@ -93,36 +94,15 @@ def browse(
 
     Ends after ``limit`` records, and unless ``follow`` where the topic ended when this was called. Commits nothing.
     """
-    places = offsets.partitions(kafka, topic)
-    open_places = dict(_from(kafka, places, start))
-    ends = offsets.ends(kafka, places)
-    if not follow:
-        open_places = {place: at for place, at in open_places.items() if at < ends[place]}
-    # At the end of a partition the broker answers after this wait, not after its usual half second.
-    consumer = kafka.consumer("inspect", enable_partition_eof=True, fetch_wait_max_ms=50)
-    try:
-        consumer.assign([TopicPartition(*place, at) for place, at in open_places.items()])
-        while open_places and (limit is None or limit > 0):
-            message = consumer.poll(0.5)
-            if message is None:
-                continue
-            place, error = (message.topic() or "", message.partition() or 0), message.error()
-            at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
-            if error is not None and not at_end:
-                raise KafkaException(error)
-            if place not in open_places:
-                continue
-            if not at_end:
-                seen = _seen(topic, message)
-                if wanted is None or wanted(seen):
-                    yield seen
-                    limit = None if limit is None else limit - 1
-            if not follow and (at_end or (message.offset() or 0) + 1 >= ends[place]):
-                del open_places[place]
-    except KafkaException as error:
-        raise kafka.mapped(error, asked=f"Topic {topic} was being read.") from error
-    finally:
-        consumer.close()
+    starts = _from(kafka, offsets.partitions(kafka, topic), start)
+    for message in messages(kafka, starts, follow=follow):
+        seen = _seen(topic, message)
+        if wanted is not None and not wanted(seen):
+            continue
+        yield seen
+        limit = None if limit is None else limit - 1
+        if limit == 0:
+            return
 
 
 def _from(kafka: Kafka, places: list[Place], start: Start) -> dict[Place, int]:

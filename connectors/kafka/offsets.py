@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported, though not by name
@@ -51,21 +51,32 @@ def ends(kafka: Kafka, places: Iterable[Place]) -> dict[Place, int]:
     return _listed(kafka, dict.fromkeys(places, _LATEST))
 
 
+def high_watermarks(kafka: Kafka, places: Iterable[Place]) -> dict[Place, int]:
+    """The offset after the last record, also where an open transaction still hides it."""
+    return _listed(kafka, dict.fromkeys(places, _LATEST), IsolationLevel.READ_UNCOMMITTED)
+
+
 def at_time(kafka: Kafka, places: Iterable[Place], timestamp_ms: int) -> dict[Place, int]:
     """The first offset whose record is not older than the time; the end where all are older."""
-    places = list(places)
-    found = _listed(kafka, dict.fromkeys(places, OffsetSpec.for_timestamp(timestamp_ms)))
-    last = ends(kafka, places)
+    return at_times(kafka, dict.fromkeys(places, timestamp_ms))
+
+
+def at_times(kafka: Kafka, times_ms: Mapping[Place, int]) -> dict[Place, int]:
+    """The same with a time for each partition."""
+    found = _listed(kafka, {place: OffsetSpec.for_timestamp(at) for place, at in times_ms.items()})
+    last = ends(kafka, [place for place, offset in found.items() if offset < 0])
     return {place: last[place] if offset < 0 else offset for place, offset in found.items()}
 
 
-def _listed(kafka: Kafka, wanted: dict[Place, OffsetSpec]) -> dict[Place, int]:
+def _listed(
+    kafka: Kafka, wanted: dict[Place, OffsetSpec], level: IsolationLevel = IsolationLevel.READ_COMMITTED
+) -> dict[Place, int]:
     if not wanted:
         return {}
     try:
         futures = kafka.admin().list_offsets(
             {TopicPartition(*place): spec for place, spec in wanted.items()},
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=level,
             request_timeout=_SECONDS,
         )
         return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}

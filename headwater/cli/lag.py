@@ -1,9 +1,10 @@
-"""``headwater lag``: how far each consumer group is behind, in records and in seconds."""
+"""``headwater lag``: how far each consumer group is behind, whether it catches up, and which partition does not."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
@@ -15,9 +16,11 @@ from headwater.cli import frame, output
 from headwater.cli.frame import AsJson
 
 if TYPE_CHECKING:
-    from headwater.connectors.kafka.lag import GroupLag
+    from headwater.cli.verdicts import JudgedGroup, JudgedPartition
 
 _LATE_SECONDS, _VERY_LATE_SECONDS = 60.0, 600.0
+_SENTENCES = 5
+_STYLES = {"ok": "green", "slow": "yellow", "rewound": "yellow", "stalled": "bold red", "stopped": "bold red"}
 
 
 def lag(
@@ -30,74 +33,146 @@ def lag(
     every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="Between two measurements.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far each group is behind, in records and time.
+    """Show how far behind each group is, and if it catches up.
 
-    Seconds are the age of the next unread record: exact, whatever the traffic. With --watch an arrow says whether
-    a group catches up (↓) or falls behind (↑). With --watch --json, one line a measurement.
+    Seconds are the age of the next unread record: exact, whatever the traffic. The trend is the growth (↑) or fall (↓)
+    of the lag over the last 5 minutes, as Kafka's own log of commits tells it.
+
+    Verdicts: ok (nothing waits, or it keeps up); slow (more comes than it takes); rewound (it was set back and reads
+    again); stalled (a member holds it, nothing was committed for a minute); stopped (records wait, nobody reads).
+    `headwater why GROUP` tells more. With --watch --json, one line a measurement.
     """
-    from headwater.connectors.kafka.lag import group_lags
+    from headwater.cli.verdicts import LagWindow
 
-    kafka = frame.of(context).kafka
-    wanted = frozenset(groups or ())
-    before: dict[str, int] = {}
-    measured = group_lags(kafka, time.time(), wanted)
+    window = LagWindow(frame.of(context).kafka, frozenset(groups or ()), every)
+    measured = window.measure()
     if as_json:
-        output.print_json(measured, lines=watch)
+        output.print_json(_document(measured), lines=watch)
         while watch:
             time.sleep(every)
-            output.print_json(group_lags(kafka, time.time(), wanted), lines=True)
+            output.print_json(_document(window.measure()), lines=True)
         return
     if not watch:
-        output.console().print(_shown(measured, before, partitions))
+        output.console().print(_shown(measured, partitions))
         return
-    with Live(_shown(measured, before, partitions), console=output.console(), auto_refresh=False) as live:
+    with Live(_shown(measured, partitions), console=output.console(), auto_refresh=False) as live:
         while True:
-            before = {group.group: group.records for group in measured}
             time.sleep(every)
-            measured = group_lags(kafka, time.time(), wanted)
-            live.update(_shown(measured, before, partitions), refresh=True)
+            live.update(_shown(window.measure(), partitions), refresh=True)
 
 
-def _shown(groups: list[GroupLag], before: dict[str, int], partitions: bool) -> Table | Group | Text:
+def _document(groups: Iterable[JudgedGroup]) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": group.group,
+            "state": group.state,
+            "members": group.members,
+            "verdict": group.verdict,
+            "records": group.records,
+            "seconds": group.seconds,
+            "growth_per_second": group.growth,
+            "drain_seconds": group.drain_seconds,
+            "partitions": [
+                {
+                    **output.plain(at.lag),
+                    "verdict": at.judgement.verdict,
+                    "sentence": at.sentence,
+                    "consumed_per_second": at.judgement.consumed,
+                    "produced_per_second": at.judgement.produced,
+                    "idle_seconds": at.judgement.idle_seconds,
+                    "drain_seconds": at.judgement.drain_seconds,
+                }
+                for at in group.partitions
+            ],
+        }
+        for group in groups
+    ]
+
+
+def _shown(groups: list[JudgedGroup], partitions: bool) -> Group | Text:
     if not groups:
         return Text("No consumer group of this installation has a member or a committed offset yet.")
     rows = [
         (
             group.group,
-            group.state.lower().replace("_", " "),
+            _verdict(group.verdict),
             group.members,
-            f"{group.records:,} {_trend(group.records, before.get(group.group))}".rstrip(),
+            f"{group.records:,}",
             _age(group.seconds, group.records),
-            _remark(group),
+            _trend(group),
+            _drain(group.drain_seconds, group.records),
         )
         for group in groups
     ]
-    summary = output.table(
-        ("group", "state", "members", "records", "behind", ""), rows, right=("members", "records", "behind")
-    )
-    if not partitions:
-        return summary
-    details = [
+    columns = ("group", "verdict", "members", "records", "behind", "trend", "drained in")
+    summary = output.table(columns, rows, right=columns[2:])
+    below = [Text(), _details(groups)] if partitions else _remarks(groups)
+    return Group(summary, *below, *_advice(groups))
+
+
+def _details(groups: list[JudgedGroup]) -> Table:
+    rows = [
         (
-            group.group,
-            f"{at.topic}/{at.partition}",
-            "" if at.committed is None else f"{at.committed:,}",
-            f"{at.end:,}",
-            f"{at.records:,}",
-            _age(at.seconds, at.records),
-            at.member,
+            Text(f"{group.group}\n").append(f"{at.lag.topic}/{at.lag.partition}", style="dim"),
+            "" if at.lag.committed is None else f"{at.lag.committed:,}",
+            f"{at.lag.records:,}",
+            _age(at.lag.seconds, at.lag.records),
+            _verdict(at.judgement.verdict).append(f" {at.sentence}", style="not bold default"),
         )
         for group in groups
         for at in group.partitions
     ]
-    columns = ("group", "partition", "committed", "end", "records", "behind", "member")
-    return Group(summary, Text(), output.table(columns, details, right=("committed", "end", "records", "behind")))
+    return output.table(
+        ("partition", "committed", "records", "behind", ""), rows, right=("committed", "records", "behind")
+    )
 
 
-def _trend(now: int, before: int | None) -> str:
-    if before is None or now == before:
+def _remarks(groups: list[JudgedGroup]) -> list[Text]:
+    """What is wrong in which partition, the worst first."""
+    wrong = [at for group in groups for at in group.partitions if at.judgement.verdict.severity]
+    wrong.sort(key=lambda at: (-at.judgement.verdict.severity, -at.lag.seconds))
+    lines = [_remark(at) for at in wrong[:_SENTENCES]]
+    if len(wrong) > _SENTENCES:
+        lines.append(Text(f"… and {len(wrong) - _SENTENCES} more partitions: --partitions shows all.", style="dim"))
+    return [Text(), *lines] if lines else []
+
+
+def _advice(groups: list[JudgedGroup]) -> list[Text]:
+    lines = []
+    for group in groups:
+        if lost := sum(at.lag.lost for at in group.partitions):
+            said = f"{group.group}: retention deleted {lost:,} records before it read them."
+            lines.append(Text(said, style="bold red"))
+        if group.verdict == "stopped" and not group.members:
+            lines.append(Text(f"{group.group} has no member: start one with `headwater run`.", style="cyan"))
+    return [Text(), *lines] if lines else []
+
+
+def _remark(at: JudgedPartition) -> Text:
+    verdict = at.judgement.verdict
+    return (
+        Text(f"{at.lag.topic}/{at.lag.partition} ", style="")
+        .append(verdict, _STYLES[verdict])
+        .append(f": {at.sentence}.")
+    )
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(verdict, style=_STYLES[verdict])
+
+
+def _trend(group: JudgedGroup) -> str:
+    from headwater.cli.verdicts import rate
+
+    if not group.records or not group.growth:
         return ""
-    return "↑" if now > before else "↓"
+    return f"{'↑' if group.growth > 0 else '↓'} {rate(abs(group.growth))}"
+
+
+def _drain(seconds: float | None, records: int) -> str:
+    if not records:
+        return ""
+    return "never" if seconds is None else output.duration(seconds)
 
 
 def _age(seconds: float, records: int) -> Text:
@@ -105,12 +180,3 @@ def _age(seconds: float, records: int) -> Text:
         return Text("–", style="green")
     style = "red" if seconds > _VERY_LATE_SECONDS else "yellow" if seconds > _LATE_SECONDS else ""
     return Text(output.duration(seconds), style=style)
-
-
-def _remark(group: GroupLag) -> Text:
-    lost = sum(partition.lost for partition in group.partitions)
-    if lost:
-        return Text(f"retention deleted {lost:,} records before it read them", style="bold red")
-    if group.records and not group.members:
-        return Text("nobody reads: start a member with `headwater run`", style="yellow")
-    return Text()
