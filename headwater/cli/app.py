@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import rich_utils
 from typer._click.exceptions import ClickException
 
 from headwater import __version__
 from headwater.cli import dataset, dead, demo, errors, inspect, lag, processes, progress, registry, run, sync, topics
 from headwater.cli.frame import Frame
-from headwater.observe import logs
 from headwater.rules.errors import HeadwaterError, Unavailable
 
 _EPILOG = "Exit codes: " + ", ".join(f"**{code}** {meaning}" for code, meaning in errors.EXIT_CODES.items()) + "."
@@ -50,6 +48,8 @@ def headwater(
 
     Begin with `headwater up`, then `headwater sync FOLDER --source NAME`, then `headwater progress`.
     """
+    from headwater.observe import logs
+
     logs.configure(level="debug" if debug else "critical")
     frame: Frame = context.obj
     frame.config, frame.assignments, frame.debug = config, tuple(assignments or ()), debug
@@ -95,6 +95,8 @@ def execute(arguments: Sequence[str]) -> int:
         if as_json:
             errors.show(_usage(error), as_json=True, debug=False)
         else:
+            from typer import rich_utils
+
             rich_utils.rich_format_error(error)
         return errors.USAGE
     except (KeyboardInterrupt, typer.Abort):

@@ -10,15 +10,15 @@ import typer
 from rich.text import Text
 
 from headwater.cli import frame, output
+from headwater.cli.default import meaning
 from headwater.cli.frame import AsJson
 from headwater.cli.inspect import fields_of
 from headwater.rules.errors import BadRecord, NotFound
-from headwater.schemas import codec
 
 if TYPE_CHECKING:
     from headwater.connectors.kafka.dead_letters import Letter
 
-app = typer.Typer(no_args_is_help=True, help="Records that a group gave up, and their way back.")
+app = typer.Typer(cls=meaning("list"), help="Records that a group gave up, and their way back.")
 
 Topic = Annotated[str | None, typer.Option(help="Only letters from this topic.")]
 Error = Annotated[str | None, typer.Option(help="Only letters of this class of error, such as BadRecord.")]
@@ -32,7 +32,10 @@ def list_letters(
     all_letters: Annotated[bool, typer.Option("--all", help="Also those that were redriven.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the dead letters that wait, oldest first."""
+    """Show the dead letters that wait, oldest first.
+
+    What `headwater dead` does by itself.
+    """
     from headwater.connectors.kafka.dead_letters import letters
 
     found = [
@@ -152,6 +155,8 @@ def _wanted(letter: Letter, topic: str | None, error: str | None) -> bool:
 
 
 def _payload(letter: Letter) -> tuple[Any, str]:
+    from headwater.schemas import codec
+
     try:
         return codec.decode(letter.record.value), ""
     except BadRecord as error:

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from headwater.cli import frame, output
+from headwater.cli.default import meaning
 from headwater.cli.frame import AsJson
 from headwater.schemas.topics import Topic, catalogue
 
-app = typer.Typer(no_args_is_help=True, help="The topics of the log: show them, mend them.")
+app = typer.Typer(cls=meaning("describe"), help="The topics of the log: show them, mend them.")
 
 Replication = Annotated[
     int | None, typer.Option(help="Copies of each partition. Default: kafka.replication, else the brokers' own.")
@@ -19,7 +20,10 @@ Replication = Annotated[
 
 @app.command()
 def describe(context: typer.Context, replication: Replication = None, as_json: AsJson = False) -> None:
-    """Show each topic, and where it differs from the catalogue."""
+    """Show each topic, and where it differs from the catalogue.
+
+    What `headwater topics` does by itself.
+    """
     from headwater.connectors.kafka import topics
 
     kafka = frame.of(context).kafka

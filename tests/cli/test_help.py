@@ -60,7 +60,7 @@ def test_the_first_page_names_every_command_and_exit_code(command):
         assert str(code) in ended.out
 
 
-@pytest.mark.parametrize("arguments", [["-h"], ["dead", "redrive", "--help"], ["inspect", "--help"]])
+@pytest.mark.parametrize("arguments", [["-h"], ["dead", "redrive", "--help"], ["inspect", "--help"], ["topics", "-h"]])
 def test_help_is_no_error(command, arguments):
     assert command(*arguments).code == 0
 

@@ -45,9 +45,9 @@ def test_topics_are_described_made_and_mended(command):
 
     assert command("topics", "apply").code == 0
 
-    assert command("topics", "describe", "--json").json["differences"] == []
+    assert command("topics", "--json").json["differences"] == []
     assert "Every topic is as it should be" in command("topics", "apply").out
-    shown = command("topics", "describe").out
+    shown = command("topics").out
     assert "fs.changes.lab" in shown
     assert "for ever" in shown
 
@@ -163,9 +163,7 @@ def test_dead_letters_are_listed_shown_and_redriven_once(kafka, command, eventua
         ("sync.objects/5/1", "BadRecord"),
     ]
     assert "1 × Corrupt" in command("dead", "list").out
-    assert [one["letter"] for one in command("dead", "list", "--json", "--error", "BadRecord").json] == [
-        "sync.objects/5/1"
-    ]
+    assert [one["letter"] for one in command("dead", "--json", "--error", "BadRecord").json] == ["sync.objects/5/1"]
 
     shown = command("dead", "show", "sync.objects/4/17").out
     for said in ("it [differs]", "ObjectStored", "cd" * 32, "traceparent = 00-1", "Traceback"):
