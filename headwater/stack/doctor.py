@@ -199,5 +199,3 @@ def _synchronised() -> bool | None:
 def _nearest(folder: Path) -> Path:
     """The folder, or the first one above it that exists."""
     return next(path for path in (folder, *folder.parents) if path.exists())
-
-
