@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headwater.observe import metrics
 from headwater.observe.http import Health, ProcessServer
 from headwater.schemas.registry import Registry
 from headwater.schemas.topics import catalogue
@@ -21,9 +23,24 @@ def address_file(state_folder: Path, name: str, pid: int) -> Path:
 @contextmanager
 def serving(settings: Settings, name: str, health: Callable[[], Health]) -> Iterator[ProcessServer]:
     """Serve while the block runs. ``health`` is called in another thread."""
+    _watch_disk(settings.state_folder)
     file = address_file(settings.state_folder, name, os.getpid())
     with ProcessServer(settings.http, registry_of(settings), health, file) as server:
         yield server
+
+
+def _watch_disk(folder: Path) -> None:
+    """The disk of the state folder, looked at whenever somebody asks for the metrics."""
+    metrics.STATE_FREE_BYTES.set_function(lambda: _usage(folder)[0])
+    metrics.STATE_SIZE_BYTES.set_function(lambda: _usage(folder)[1])
+
+
+def _usage(folder: Path) -> tuple[float, float]:
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:  # unmounted: the other metrics are wanted all the more
+        return 0.0, 0.0
+    return usage.free, usage.total
 
 
 def registry_of(settings: Settings) -> Registry:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from headwater.connectors.catalog import versions
+from headwater.connectors.catalog import sources, versions
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.versions import Version
 from headwater.connectors.kafka.client import Kafka
@@ -57,6 +57,7 @@ class Committer:
         self._stop = threading.Event()
         self._attempted_at = clock()
         self._settled: int | None = None
+        metrics.COMMIT_RETRIES.labels(config.dataset)  # from 0: so that a rate sees the first one too
         self.trouble = ""
         """Why it waits, in a sentence; empty while all goes well. For health checks."""
 
@@ -106,10 +107,13 @@ class Committer:
             intent = versions.open_intent(transaction, self.config.dataset)
             head = versions.newest(transaction, self.config.dataset)
             is_requested = versions.has_requests(transaction, self.config.dataset)
+            silent = sources.silent_seconds(transaction, self.config.dataset)
             dataset = versions.find(transaction, self.config.dataset)
         if dataset is None or dataset.committer_epoch != writer.epoch:  # read last: what was read before is ours
             raise versions.fenced(self.config.dataset, writer.epoch)
         metrics.COMMIT_UNCOMMITTED.labels(self.config.dataset).set(dataset.uncommitted)
+        for source, seconds in silent.items():
+            metrics.SOURCE_SILENT_SECONDS.labels(source).set(seconds)
         if head is not None:
             self._settle(writer, head)
         if intent is None and (is_requested or self._is_due(dataset.uncommitted)):

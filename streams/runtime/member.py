@@ -63,6 +63,8 @@ class Member:
         self._stop_asked: float | None = None
         self._transactional_id = ""
         self._reader: BatchReader | None = None
+        for counter in (metrics.GROUP_RECORDS, metrics.GROUP_RETRIES, metrics.GROUP_DEAD_LETTERS):
+            counter.labels(self.group)  # at 0 from the start: a rate does not see the event that a counter begins with
 
     def state(self) -> MemberState:
         """Safe from any thread."""

@@ -62,6 +62,8 @@ class Verifier:
         self._catalog = catalog
         self._store = store
         self._large = large
+        for verdict in ("verified", "condemned"):
+            metrics.VERIFY_OBJECTS.labels(self.name, verdict)  # from 0: so that an alert sees the first one too
         self._transfers = Transfers("verify", at_once=config.reads, bytes_at_once=config.bytes_in_flight)
 
     @property

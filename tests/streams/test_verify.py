@@ -10,9 +10,11 @@ import boto3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.store import ObjectStore
+from headwater.observe import metrics
 from headwater.rules.errors import BadSettings, Unavailable
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import (
@@ -30,6 +32,7 @@ from headwater.streams.verify.config import VerifyConfig
 from headwater.streams.verify.verifier import Verifier, chosen
 
 World = Any
+value = REGISTRY.get_sample_value
 PART = 5 * 1024 * 1024
 
 
@@ -45,6 +48,12 @@ def files(world: World) -> Iterator[FilesLane]:
     lane = FilesLane(world.config, world.catalog, world.store)
     yield lane
     lane.close()
+
+
+def test_its_verdicts_are_counted_from_zero_so_that_an_alert_sees_the_first(verifier: Verifier) -> None:
+    metrics.VERIFY_OBJECTS.remove("verify-large", "condemned")
+    Verifier(VerifyConfig(), verifier._catalog, verifier._store, large=True).close()
+    assert value("headwater_verify_objects_total", {"lane": "verify-large", "verdict": "condemned"}) == 0
 
 
 def stored(world: World, files: FilesLane, name: bytes = b"one", data: bytes = b"light") -> ObjectStored:

@@ -72,6 +72,16 @@ def test_a_heartbeat_keeps_the_source(catalog: Catalog) -> None:
     assert age.total_seconds() < 20
 
 
+def test_a_source_is_silent_since_its_last_heartbeat_and_not_after_a_goodbye(catalog: Catalog) -> None:
+    ownership = own(catalog, FIRST)
+    run(catalog, b"UPDATE sources SET heartbeat_at = now() - interval '90 s'")
+    with catalog.transaction() as transaction:
+        assert sources.silent_seconds(transaction, "films")["media"] == pytest.approx(90, abs=20)
+        assert sources.silent_seconds(transaction, "other") == {}
+        sources.goodbye(transaction, ownership)
+        assert sources.silent_seconds(transaction, "films") == {"media": 0.0}
+
+
 def test_an_index_behind_its_own_checkpoints_gets_a_new_epoch(catalog: Catalog) -> None:
     own(catalog, FIRST)
     run(catalog, b"INSERT INTO checkpoints VALUES ('media', 0, 1, 10)")

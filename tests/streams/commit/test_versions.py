@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from headwater.rules.identity import content_hash, dataset_path
 from headwater.schemas.records import Guarantee
@@ -43,6 +44,19 @@ def test_later_versions_hold_what_changed_and_earlier_ones_stay(world: Any) -> N
     assert world.listing("v2") == world.listing("main") == world.expected_listing()
     assert world.listing("v1") == world.listing(first.commit_id) == before
     assert [record.version for record in world.announced()] == [1, 2]
+
+
+def test_the_committer_measures_how_long_each_agent_is_silent(world: Any) -> None:
+    world.add_source("films-of-the-dead")
+    with world.catalog.transaction() as transaction:
+        transaction.execute(
+            "UPDATE sources SET heartbeat_at = now() - interval '1 hour' WHERE source = 'films-of-the-dead'"
+        )
+
+    world.commit()
+
+    assert REGISTRY.get_sample_value("headwater_source_silent_seconds", {"source": "films-of-the-dead"}) >= 3600
+    assert REGISTRY.get_sample_value("headwater_source_silent_seconds", {"source": "films"}) < 600
 
 
 def test_nothing_changed_makes_no_version(world: Any) -> None:

@@ -241,3 +241,9 @@ def test_no_broker_is_said_at_the_start_with_the_address(tmp_path: Path) -> None
     nowhere = Kafka(KafkaConfig("127.0.0.1:1"))
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 does not answer.*HEADWATER_KAFKA"):
         Member(nowhere, Till("alone"), MemberConfig(slot_folder=tmp_path)).run()
+
+
+def test_a_members_counters_are_at_zero_from_the_start_so_that_an_alert_sees_the_first_event() -> None:
+    Member(Kafka(KafkaConfig("127.0.0.1:1")), Till("newborn"))
+    for counted in ("records", "retries", "dead_letters"):
+        assert REGISTRY.get_sample_value(f"headwater_group_{counted}_total", {"group": "newborn"}) == 0

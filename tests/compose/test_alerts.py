@@ -1,0 +1,149 @@
+"""Alerts, the metrics that they look at, and the runbooks that they name, held together."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from headwater.cli.app import app
+from headwater.observe import metrics
+from headwater.stack.description import compose_file
+
+HOME = Path(__file__).parents[2]
+UNIT_TESTS = Path(__file__).with_name("alerts_test.yml")
+RULES = [
+    rule
+    for group in yaml.safe_load(compose_file("prometheus", "alerts.yml").read_text("utf-8"))["groups"]
+    for rule in group["rules"]
+]
+RUNBOOKS = {page.stem: page for page in (HOME / "docs" / "runbooks").glob("*.md") if page.stem != "README"}
+HEADINGS = ["What it means", "First look", "Fix", "Proof that it is fixed"]
+ISSUE = {
+    "lag growing": "HeadwaterLagGrowing",
+    "group stuck": "HeadwaterGroupStuck",
+    "dead letters": "HeadwaterDeadLetters",
+    "source halted": "HeadwaterSourceHalted",
+    "verification mismatch": "HeadwaterVerificationMismatch",
+    "agent silent": "HeadwaterAgentSilent",
+    "disk filling": "HeadwaterDiskFilling",
+}
+"""What operators must be told of, at least."""
+
+
+def exported() -> dict[str, set[str]]:
+    """The name of each series that our processes export, with its labels."""
+    series: dict[str, set[str]] = {}
+    for metric in metrics.ALL:
+        for family in metric.describe():
+            suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}.get(family.type, [""])
+            for suffix in suffixes:
+                series[family.name + suffix] = {*metric._labelnames, *(["le"] if suffix == "_bucket" else [])}
+    return series
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"\bheadwater_\w+", text))
+
+
+alert = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+
+
+def test_operators_are_told_of_all_that_they_must_know() -> None:
+    assert set(ISSUE.values()) <= {rule["alert"] for rule in RULES}
+
+
+@alert
+def test_an_alert_looks_at_metrics_that_exist(rule: dict[str, Any]) -> None:
+    assert named(rule["expr"]) <= exported().keys()
+    assert named(rule["expr"]) or rule["expr"].startswith('up{job="headwater"}')
+
+
+@alert
+def test_an_alert_says_how_bad_it_is_and_names_its_own_runbook(rule: dict[str, Any]) -> None:
+    page = HOME / rule["annotations"]["runbook"]
+    words = re.sub(r"(?<=[a-z])([A-Z])", r"-\1", rule["alert"].removeprefix("Headwater")).lower()
+    assert page.stem == words
+    assert page.is_file()
+    assert page.read_text("utf-8").startswith(f"# {rule['alert']}\n")
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert f"| [{rule['alert']}]({page.name}) | {rule['labels']['severity']} |" in (
+        page.with_name("README.md").read_text("utf-8")
+    )
+
+
+def test_every_runbook_belongs_to_an_alert() -> None:
+    assert RUNBOOKS.keys() == {Path(rule["annotations"]["runbook"]).stem for rule in RULES}
+
+
+@pytest.mark.parametrize("page", RUNBOOKS.values(), ids=RUNBOOKS.keys())
+def test_a_runbook_is_one_page_that_ends_with_the_proof(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
+    assert len(text.splitlines()) <= 60
+    assert re.search(r"^ {4,}\w", text.partition("## Proof")[2], re.MULTILINE), "a proof is a command"
+
+
+@pytest.mark.parametrize("page", RUNBOOKS.values(), ids=RUNBOOKS.keys())
+def test_a_runbook_names_metrics_and_commands_that_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    families = exported().keys() | {family.name for metric in metrics.ALL for family in metric.describe()}
+    assert named(text) <= families
+    for line in commands(text):
+        assert_is_a_command(line)
+
+
+def commands(text: str) -> list[str]:
+    """Every `headwater …` of a page, in code spans and blocks, without comments and what follows a pipe."""
+    spans = re.findall(r"`(headwater [^`]+)`", text)
+    blocks = [part for line in re.findall(r"^ {4,}(.*)$", text, re.MULTILINE) for part in re.split(r"[;|&]+", line)]
+    return [*spans, *(part.strip().partition("  ")[0] for part in blocks if part.strip().startswith("headwater "))]
+
+
+def assert_is_a_command(line: str) -> None:
+    command: Any = typer.main.get_command(app)
+    for word in line.split()[1:]:
+        if word.startswith("#"):
+            return
+        if subcommands := getattr(command, "commands", None):
+            assert word in subcommands, f"{line}: there is no {word}"
+            command = subcommands[word]
+        elif word.startswith("-") and not re.match(r"-\d", word):
+            known = {name for parameter in command.params for name in parameter.opts}
+            assert word in known, f"{line}: there is no {word}"
+
+
+def test_the_check_of_commands_refuses_what_is_not_there() -> None:
+    for wrong in ("headwater lags", "headwater lag --wach", "headwater dead redrve --all"):
+        with pytest.raises(AssertionError, match="there is no"):
+            assert_is_a_command(wrong)
+
+
+def test_promtool_accepts_the_rules(promtool: Path) -> None:
+    run(promtool, "check", "rules", compose_file("prometheus", "alerts.yml"))
+
+
+def test_alerts_fire_and_keep_quiet_as_their_unit_tests_say(promtool: Path) -> None:
+    run(promtool, "test", "rules", UNIT_TESTS)
+
+
+def test_every_alert_has_a_unit_test_in_which_it_fires_on_series_that_exist() -> None:
+    cases = yaml.safe_load(UNIT_TESTS.read_text("utf-8"))["tests"]
+    fired = {one["alertname"] for case in cases for one in case["alert_rule_test"] if one.get("exp_alerts")}
+    assert fired == {rule["alert"] for rule in RULES}
+    known = exported()
+    for case in cases:
+        for given in case["input_series"]:
+            name, _, labels = given["series"].partition("{")
+            if name != "up":
+                assert set(re.findall(r"(\w+)=", labels)) - {"instance"} <= known[name], given["series"]
+
+
+def run(*argv: str | Path) -> None:
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
