@@ -105,6 +105,13 @@ def browse(
             return
 
 
+def record_at(kafka: Kafka, topic: str, partition: int, offset: int) -> Seen | None:
+    """The first committed record at or after an offset; None where none follows yet."""
+    for message in messages(kafka, {(kafka.physical(topic), partition): offset}):
+        return _seen(topic, message)
+    return None
+
+
 def _from(kafka: Kafka, places: list[Place], start: Start) -> dict[Place, int]:
     if start.kind == "end":
         return offsets.ends(kafka, places)

@@ -80,7 +80,7 @@ def wait_until_it_answers(process: Process, state_folder: Path) -> None:
         time.sleep(0.05)
     if status(process.name, state_folder).state == "stopped":
         raise Unavailable(
-            f"{process.name} ended as soon as it started: {_last_words(process.name, state_folder)}",
+            f"{process.name} ended as soon as it started: {last_words(process.name, state_folder)}",
             asked=f"{process.name} was to be started.",
             kept="The other processes run.",
             advice=f"See {log_path(process.name, state_folder)}, mend what it says, and run `headwater up` again.",
@@ -94,13 +94,14 @@ def status(name: str, state_folder: Path) -> ProcessStatus:
     uptime = time.time() - running.started_at
     try:
         url = address_file(state_folder, name, running.pid).read_text("utf-8").strip()
-        health = _health(url)
+        said = health(url)
     except (OSError, ValueError):
         return ProcessStatus(name, "silent", "it does not answer over HTTP (yet)", running.pid, None, uptime)
-    return ProcessStatus(name, health["state"], health["reason"], running.pid, url, uptime)
+    return ProcessStatus(name, said["state"], said["reason"], running.pid, url, uptime)
 
 
-def _health(url: str) -> dict[str, Any]:
+def health(url: str) -> dict[str, Any]:
+    """What a process says of itself: healthy, state, reason, facts. Raises OSError or ValueError without an answer."""
     try:
         with urllib.request.urlopen(f"{url}/healthz", timeout=_ANSWER_SECONDS) as response:
             return dict(json.load(response))
@@ -109,7 +110,8 @@ def _health(url: str) -> dict[str, Any]:
             return dict(json.load(unhealthy))
 
 
-def _last_words(name: str, state_folder: Path) -> str:
+def last_words(name: str, state_folder: Path) -> str:
+    """What its log says last of why it ended."""
     lines = tail(name, state_folder, 20)
     happened = [line.strip() for line in lines if line.strip().startswith("happened")]
     return (

@@ -126,7 +126,7 @@ def _sentence(at: PartitionLag, judged: Judgement) -> str:
     place = f"{at.committed:,}" if at.committed is not None else "its beginning"
     match judged.verdict:
         case Verdict.stopped:
-            return f"nobody reads it: {_records(at.records)}, the oldest for {output.duration(at.seconds)}"
+            return f"nobody reads it: {records_wait(at.records)}, the oldest for {output.duration(at.seconds)}"
         case Verdict.stalled:
             return f"nothing committed for {waited} at {place}, held by {at.member or 'a group that is rebalancing'}"
         case Verdict.rewound:
@@ -142,7 +142,7 @@ def _sentence(at: PartitionLag, judged: Judgement) -> str:
     return f"at work since {waited} on what follows {place}"
 
 
-def _records(count: int) -> str:
+def records_wait(count: int) -> str:
     return f"{count:,} record waits" if count == 1 else f"{count:,} records wait"
 
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "progress": [],
     "topics": ["apply", "describe"],
     "lag": [],
+    "why": [],
     "inspect": [],
     "registry": [],
     "dead": ["list", "show", "redrive"],
