@@ -96,7 +96,7 @@ def browse(
     """
     starts = _from(kafka, offsets.partitions(kafka, topic), start)
     for message in messages(kafka, starts, follow=follow):
-        seen = _seen(topic, message)
+        seen = as_seen(topic, message)
         if wanted is not None and not wanted(seen):
             continue
         yield seen
@@ -108,7 +108,7 @@ def browse(
 def record_at(kafka: Kafka, topic: str, partition: int, offset: int) -> Seen | None:
     """The first committed record at or after an offset; None where none follows yet."""
     for message in messages(kafka, {(kafka.physical(topic), partition): offset}):
-        return _seen(topic, message)
+        return as_seen(topic, message)
     return None
 
 
@@ -121,7 +121,7 @@ def _from(kafka: Kafka, places: list[Place], start: Start) -> dict[Place, int]:
     return {place: max(start.value, at) for place, at in first.items()}
 
 
-def _seen(topic: str, message: Message) -> Seen:
+def as_seen(topic: str, message: Message) -> Seen:
     record, problem = None, ""
     value = message.value()
     try:

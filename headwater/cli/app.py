@@ -12,7 +12,22 @@ import typer
 from typer._click.exceptions import ClickException
 
 from headwater import __version__
-from headwater.cli import dataset, dead, demo, errors, inspect, lag, processes, progress, registry, run, sync, topics, why
+from headwater.cli import (
+    dataset,
+    dead,
+    demo,
+    errors,
+    inspect,
+    lag,
+    processes,
+    progress,
+    registry,
+    run,
+    sync,
+    topics,
+    trace,
+    why,
+)
 from headwater.cli.frame import Frame
 from headwater.rules.errors import HeadwaterError, Unavailable
 
@@ -68,6 +83,7 @@ app.command("progress", rich_help_panel=_CARRY)(progress.progress)
 app.add_typer(topics.app, name="topics", rich_help_panel=_LOOK)
 app.command("lag", rich_help_panel=_LOOK)(lag.lag)
 app.command("why", rich_help_panel=_LOOK)(why.why)
+app.command("trace", rich_help_panel=_LOOK)(trace.trace)
 app.command("inspect", rich_help_panel=_LOOK)(inspect.inspect)
 app.add_typer(dead.app, name="dead", rich_help_panel=_LOOK)
 app.command("registry", rich_help_panel=_LOOK)(registry.registry)

@@ -80,7 +80,7 @@ def wait_until_it_answers(process: Process, state_folder: Path) -> None:
         time.sleep(0.05)
     if status(process.name, state_folder).state == "stopped":
         raise Unavailable(
-            f"{process.name} ended as soon as it started: {last_words(process.name, state_folder)}",
+            f"{process.name} ended as soon as it started: {_last_words(process.name, state_folder)}",
             asked=f"{process.name} was to be started.",
             kept="The other processes run.",
             advice=f"See {log_path(process.name, state_folder)}, mend what it says, and run `headwater up` again.",
@@ -110,8 +110,7 @@ def health(url: str) -> dict[str, Any]:
             return dict(json.load(unhealthy))
 
 
-def last_words(name: str, state_folder: Path) -> str:
-    """What its log says last of why it ended."""
+def _last_words(name: str, state_folder: Path) -> str:
     lines = tail(name, state_folder, 20)
     happened = [line.strip() for line in lines if line.strip().startswith("happened")]
     return (

@@ -17,6 +17,7 @@ COMMANDS = {
     "topics": ["apply", "describe"],
     "lag": [],
     "why": [],
+    "trace": [],
     "inspect": [],
     "registry": [],
     "dead": ["list", "show", "redrive"],
