@@ -85,3 +85,9 @@ def program(name: str) -> Program:
 def toolchain(key: str) -> Any:
     """A value of the ``[toolchains]`` section: a minimum release or a pinned package version."""
     return _document()["toolchains"][key]
+
+
+def image(name: str) -> str:
+    """The container image of a program, with its tag."""
+    tagged: str = _document()["images"][name]
+    return tagged.format(version=_document().get(name, {}).get("version"))
