@@ -1,0 +1,95 @@
+"""What docs/operations.md tells people to write into files and databases works as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from headwater.connectors.catalog import sources, versions
+from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.config import CatalogConfig
+from headwater.observe import metrics
+from headwater.rules.errors import Fenced
+from headwater.settings import load
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+
+
+def block(language: str) -> str:
+    [found] = re.findall(rf"^ *```{language}\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
+    return found
+
+
+def test_the_settings_file_loads_and_means_what_the_page_says(tmp_path: Path) -> None:
+    for secret in re.findall(r'_file"? = "/etc/headwater/([^"]+)"', block("toml")):
+        (tmp_path / secret).write_text("postgresql://db/headwater" if secret.endswith(".dsn") else "s3cr3t-0f-mine\n")
+    file = tmp_path / "headwater.toml"
+    file.write_text(block("toml").replace("/etc/headwater/", f"{tmp_path}/"))
+
+    settings = load(file=file, environment={}, folder=tmp_path)
+
+    kafka = settings.needed_kafka()
+    assert kafka.replication == 3
+    assert kafka.client["security.protocol"] == "SASL_SSL"
+    assert kafka.client["sasl.password"] == "s3cr3t-0f-mine"
+    assert settings.needed_catalog().dsn == "postgresql://db/headwater"
+    assert settings.needed_s3().secret_access_key == "s3cr3t-0f-mine"
+    assert settings.needed_lakefs().secret_access_key == "s3cr3t-0f-mine"
+    assert settings.sources.keys() == {"photos", "films"}
+    assert "s3cr3t" not in repr(settings)
+
+
+def test_the_names_of_librdkafkas_settings_are_right() -> None:
+    named = re.findall(r'"((?:ssl|sasl|security)\.[\w.]+)"', PAGE)
+    assert len(named) > 6
+    for name in named:
+        # Without TLS the values are not looked at; a name that does not exist is refused.
+        values = {"security.protocol": "PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        key = name.removesuffix("_file")
+        Consumer({"group.id": "g", key: values.get(key, "x")}).close()
+    with pytest.raises(KafkaException, match="No such configuration property"):
+        Consumer({"group.id": "g", "ssl.ca.place": "x"})
+
+
+def test_metrics_of_the_page_exist() -> None:
+    known = {family.name for metric in metrics.ALL for family in metric.describe()}
+    assert set(re.findall(r"\bheadwater_\w+", PAGE)) <= known
+
+
+@pytest.fixture
+def catalog(catalog_dsn: str) -> Iterator[Catalog]:
+    with Catalog(CatalogConfig(catalog_dsn)) as catalog:
+        catalog.migrate()
+        yield catalog
+
+
+def test_after_a_restore_old_owners_are_fenced_and_what_was_on_its_way_is_wanted_again(catalog: Catalog) -> None:
+    index, at_work, safe = uuid4(), b"w" * 32, b"s" * 32
+    owner = {"source": "films", "site": "lab", "root": b"/r", "dataset": "main", "agent": "a/1", "partitions": 6}
+    with catalog.transaction() as transaction:
+        before = sources.own(transaction, index_id=index, index_seq=900, **owner)  # type: ignore[arg-type]
+        versions.take_over(transaction, "main", "main")
+        for content, state in ((at_work, "stored"), (safe, "verified")):
+            transaction.execute(
+                "INSERT INTO objects (hash, generation, state, size, source, claim_topic, claim_partition, "
+                "claim_epoch) VALUES (%s, 1, %s, 1, 'films', 't', 0, 1)",
+                [content, state],
+            )
+
+    with catalog.transaction() as transaction:
+        for statement in block("sql").replace("BEGIN;", "").replace("COMMIT;", "").split(";"):
+            if statement.strip():
+                transaction.execute(statement.encode())
+
+    with pytest.raises(Fenced), catalog.transaction() as transaction:
+        sources.heartbeat(transaction, before)
+    with catalog.transaction() as transaction:
+        after = sources.own(transaction, index_id=index, index_seq=900, **owner)  # type: ignore[arg-type]
+        assert after.epoch > before.epoch + 1000, "the same index, at once, under an epoch that nobody ever had"
+        assert sources.object_states(transaction, [at_work, safe]) == {safe: "verified"}
+        assert versions.take_over(transaction, "main", "main").committer_epoch > 1000
