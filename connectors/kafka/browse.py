@@ -46,7 +46,7 @@ class Seen:
     problem: str
 
 
-def start_at(text: str, now: datetime) -> Start:
+def start_at(text: str, now: datetime, option: str = "--from") -> Start:
     """``beginning``, ``end``, an offset, a time (ISO 8601, local unless it says) or a time ago (``-30s -5m -2h -1d``).
 
     Raises BadSettings for anything else.
@@ -62,7 +62,7 @@ def start_at(text: str, now: datetime) -> Start:
     except ValueError:
         raise BadSettings(
             f"{text!r} is no place in a topic.",
-            asked="A start was given with --from.",
+            asked=f"A place was given with {option}.",
             advice="Use beginning, end, an offset, a time such as 2026-11-30T08:00, or a time ago such as -5m.",
         ) from None
 
@@ -94,7 +94,7 @@ def browse(
 
     Ends after ``limit`` records, and unless ``follow`` where the topic ended when this was called. Commits nothing.
     """
-    starts = _from(kafka, offsets.partitions(kafka, topic), start)
+    starts = resolve(kafka, offsets.partitions(kafka, topic), start)
     for message in messages(kafka, starts, follow=follow):
         seen = as_seen(topic, message)
         if wanted is not None and not wanted(seen):
@@ -112,7 +112,8 @@ def record_at(kafka: Kafka, topic: str, partition: int, offset: int) -> Seen | N
     return None
 
 
-def _from(kafka: Kafka, places: list[Place], start: Start) -> dict[Place, int]:
+def resolve(kafka: Kafka, places: list[Place], start: Start) -> dict[Place, int]:
+    """The offset in each partition at which the start lies."""
     if start.kind == "end":
         return offsets.ends(kafka, places)
     if start.kind == "time":

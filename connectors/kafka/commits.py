@@ -90,7 +90,7 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _partition(group: str, partitions: int) -> int:
-    """Where a group's commits lie: the absolute value of Java's hash of its name, as Kafka's coordinators compute it."""
+    """Where a group's commits lie: the absolute value of Java's hash of its name, as Kafka's coordinators take it."""
     hashed = 0
     for (unit,) in struct.iter_unpack(">H", group.encode("utf-16-be")):
         hashed = (31 * hashed + unit) & 0xFFFF_FFFF

@@ -18,6 +18,7 @@ COMMANDS = {
     "lag": [],
     "why": [],
     "trace": [],
+    "group": ["reset", "history"],
     "inspect": [],
     "registry": [],
     "dead": ["list", "show", "redrive"],
