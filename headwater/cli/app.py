@@ -27,6 +27,7 @@ from headwater.cli import (
     sync,
     topics,
     trace,
+    transactions,
     why,
 )
 from headwater.cli.frame import Frame
@@ -87,6 +88,7 @@ app.command("why", rich_help_panel=_LOOK)(why.why)
 app.command("trace", rich_help_panel=_LOOK)(trace.trace)
 app.command("inspect", rich_help_panel=_LOOK)(inspect.inspect)
 app.add_typer(dead.app, name="dead", rich_help_panel=_LOOK)
+app.command("transactions", rich_help_panel=_LOOK)(transactions.transactions)
 app.add_typer(group.app, name="group", rich_help_panel=_LOOK)
 app.command("registry", rich_help_panel=_LOOK)(registry.registry)
 app.add_typer(dataset.app, name="dataset", rich_help_panel=_VERSIONS)

@@ -18,6 +18,7 @@ COMMANDS = {
     "lag": [],
     "why": [],
     "trace": [],
+    "transactions": [],
     "group": ["reset", "history"],
     "inspect": [],
     "registry": [],
