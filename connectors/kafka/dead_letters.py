@@ -19,6 +19,7 @@ Should a record still come back twice, its clock and its hash make the second on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,9 @@ from headwater.schemas.topics import DEAD_LETTERS
 _SECONDS = 30.0
 _LETTERS_A_TRANSACTION = 500
 """Few enough to send within the transaction's time of 10 s, whatever they hold."""
+
+REDRIVES_UNASKED = 3
+"""A record that came back so often and failed each time will fail again: who wants it sent once more says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +87,24 @@ class Redrive:
         self._kafka = kafka
         self._producer: Producer = kafka.transactional_producer("dead-letters.redrive")
 
-    def run(self, wanted: Callable[[Letter], bool]) -> list[Letter]:
-        """Redrives the open letters that are ``wanted``; returns them.
+    def run(
+        self,
+        wanted: Callable[[Letter], bool],
+        per_second: float | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> list[Letter]:
+        """Redrives the open letters that are ``wanted``; returns them. ``per_second``: at most so many.
 
         Raises Fenced when another redrive began meanwhile; what was committed before stays redriven.
         """
+        together = min(_LETTERS_A_TRANSACTION, max(1, int(per_second or _LETTERS_A_TRANSACTION)))
         try:
             self.fence()
             chosen = self.read(wanted)
-            for first in range(0, len(chosen), _LETTERS_A_TRANSACTION):
-                self.send(chosen[first : first + _LETTERS_A_TRANSACTION])
+            for first in range(0, len(chosen), together):
+                if first and per_second:
+                    sleep(together / per_second)
+                self.send(chosen[first : first + together])
                 self.commit()
         except KafkaException as error:
             raise self._kafka.mapped(error, asked="Dead letters were to be redriven.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from headwater.cli import frame, output
 from headwater.cli.default import meaning
 from headwater.cli.frame import AsJson
 from headwater.cli.inspect import fields_of
-from headwater.rules.errors import BadRecord, NotFound
+from headwater.rules.errors import BadRecord, NotFound, Refused
 
 if TYPE_CHECKING:
     from headwater.connectors.kafka.dead_letters import Letter
@@ -22,6 +23,11 @@ app = typer.Typer(cls=meaning("list"), help="Records that a group gave up, and t
 
 Topic = Annotated[str | None, typer.Option(help="Only letters from this topic.")]
 Error = Annotated[str | None, typer.Option(help="Only letters of this class of error, such as BadRecord.")]
+GroupName = Annotated[str | None, typer.Option("--group", help="Only letters that this group gave up.")]
+Key = Annotated[str | None, typer.Option(help="Only letters whose key, as it is shown, contains this.")]
+
+_NAMED = 20
+"""More letters than these are summed up instead of listed."""
 
 
 @app.command("list")
@@ -29,6 +35,8 @@ def list_letters(
     context: typer.Context,
     topic: Topic = None,
     error: Error = None,
+    group: GroupName = None,
+    key: Key = None,
     all_letters: Annotated[bool, typer.Option("--all", help="Also those that were redriven.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -38,10 +46,9 @@ def list_letters(
     """
     from headwater.connectors.kafka.dead_letters import letters
 
+    is_wanted = _filter(topic, error, group, key)
     found = [
-        letter
-        for letter in letters(frame.of(context).kafka)
-        if _wanted(letter, topic, error) and (letter.open or all_letters)
+        letter for letter in letters(frame.of(context).kafka) if is_wanted(letter) and (letter.open or all_letters)
     ]
     if as_json:
         output.print_json([_document(letter) for letter in found])
@@ -113,45 +120,106 @@ def redrive(
     every: Annotated[bool, typer.Option("--all", help="All that wait, or all that the filters leave.")] = False,
     topic: Topic = None,
     error: Error = None,
+    group: GroupName = None,
+    key: Key = None,
+    rate: Annotated[float | None, typer.Option(min=0.1, metavar="N", help="At most so many a second.")] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also those that were redriven 3 times already and failed each time.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters back to where they came from, once.
 
     Their group then tries them again. Key, value and headers are as they were, with headwater-redrives one higher. A
-    letter that was redriven is not sent again; if its record fails again, that is a new letter.
+    letter that was redriven is not sent again; if its record fails again, that is a new letter, and after three such
+    rounds it is left alone unless --again says otherwise. Mend the cause first: `headwater dead show LETTER`.
     """
     from headwater.connectors.kafka.dead_letters import Redrive, letters
 
     if bool(chosen) == every:
-        raise typer.BadParameter("name the letters, or give --all (which --topic and --error narrow).")
-    names = frozenset(chosen or ())
-    kafka = frame.of(context).kafka
+        raise typer.BadParameter("name the letters, or give --all (which --topic, --error, --group, --key narrow).")
+    names, kafka = frozenset(chosen or ()), frame.of(context).kafka
+    is_wanted = _filter(topic, error, group, key)
 
     def wanted(letter: Letter) -> bool:
-        return (every or letter.id in names) and _wanted(letter, topic, error)
+        return (every or letter.id in names) and is_wanted(letter)
 
     known = letters(kafka)
-    if unknown := names - {letter.id for letter in known}:
+    _refuse_unknown(names, known)
+    held = [] if again else [letter for letter in known if letter.open and wanted(letter) and _loops(letter)]
+    if held and names:
+        raise _refused(held)
+    if dry_run:
+        sent = [letter for letter in known if letter.open and wanted(letter) and (again or not _loops(letter))]
+    else:
+        sent = Redrive(kafka).run(lambda letter: wanted(letter) and (again or not _loops(letter)), rate)
+    if as_json:
+        output.print_json({
+            "dry_run": dry_run,
+            "redriven": [letter.id for letter in sent],
+            "held": [letter.id for letter in held],
+        })  # fmt: skip
+        return
+    _print_redriven(sent, held, len(names - {letter.id for letter in sent}), dry_run=dry_run)
+
+
+def _loops(letter: Letter) -> bool:
+    from headwater.connectors.kafka.dead_letters import REDRIVES_UNASKED
+
+    return letter.record.redrives >= REDRIVES_UNASKED
+
+
+def _refuse_unknown(names: Collection[str], known: Iterable[Letter]) -> None:
+    if unknown := set(names) - {letter.id for letter in known}:
         raise NotFound(
             f"there is no dead letter {sorted(unknown)[0]}.",
             asked="Dead letters were to be redriven.",
             kept="None was sent.",
             advice="`headwater dead list` names those that there are.",
         )
-    sent = [letter for letter in known if letter.open and wanted(letter)] if dry_run else Redrive(kafka).run(wanted)
-    if as_json:
-        output.print_json({"dry_run": dry_run, "redriven": [letter.id for letter in sent]})
-        return
-    for letter in sent:
-        output.console().print(letter.id, markup=False)
-    already = names - {letter.id for letter in sent}
+
+
+def _refused(held: list[Letter]) -> Refused:
+    return Refused(
+        f"{held[0].id} was redriven {held[0].record.redrives} times and failed each time.",
+        asked="Dead letters were to be redriven.",
+        kept="None was sent.",
+        advice=f"See `headwater dead show {held[0].id}`, mend the cause, and give --again.",
+    )
+
+
+def _print_redriven(sent: list[Letter], held: list[Letter], already: int, *, dry_run: bool) -> None:
+    console = output.console()
+    if len(sent) <= _NAMED:
+        for letter in sent:
+            console.print(letter.id, markup=False)
+    else:
+        counts = Counter((letter.record.topic, letter.record.error) for letter in sent)
+        rows = [(topic, error, f"{count:,}") for (topic, error), count in counts.most_common()]
+        console.print(output.table(("topic", "error", "letters"), rows, right=("letters",)))
     verb = "would be redriven" if dry_run else "redriven"
-    output.console().print(f"{len(sent)} {verb}" + (f", {len(already)} had been before." if already else "."))
+    output.say(console, f"{len(sent):,} {verb}" + (f", {already} had been before." if already else "."))
+    if held:
+        output.say(
+            console,
+            Text(
+                f"{len(held):,} were redriven 3 times and failed each time: left, --again sends them.", style="yellow"
+            ),
+        )
 
 
-def _wanted(letter: Letter, topic: str | None, error: str | None) -> bool:
-    return topic in (None, letter.record.topic) and error in (None, letter.record.error)
+def _filter(topic: str | None, error: str | None, group: str | None, key: str | None) -> Callable[[Letter], bool]:
+    from headwater.connectors.kafka.browse import key_text
+
+    def is_wanted(letter: Letter) -> bool:
+        record = letter.record
+        exact = ((topic, record.topic), (error, record.error), (group, record.group))
+        return all(asked in (None, found) for asked, found in exact) and (
+            key is None or key in key_text(record.topic, record.original_key)
+        )
+
+    return is_wanted
 
 
 def _payload(letter: Letter) -> tuple[Any, str]:

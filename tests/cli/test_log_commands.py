@@ -185,6 +185,51 @@ def test_dead_letters_are_listed_shown_and_redriven_once(kafka, command, eventua
     assert [one["letter"] for one in command("dead", "list", "--json").json] == ["sync.objects/5/1"]
 
 
+def letter(offset: int, **fields) -> DeadLetter:
+    given = {"topic": SYNC_OBJECTS.name, "partition": 4, "group": "verify-objects", "original_key": b"\xcd" * 32,
+             "value": b"v", "error": "Corrupt", "message": "no", "stack": "", **fields}  # fmt: skip
+    return DeadLetter(offset=offset, **given)
+
+
+def test_a_letter_that_comes_back_for_the_third_time_is_held_until_it_is_asked_for_again(kafka, command):
+    for buried in (letter(1), letter(2, redrives=3), letter(3, redrives=7)):
+        produce(kafka, DEAD_LETTERS, (buried.key(), codec.encode(buried)))
+
+    named = command("dead", "redrive", "sync.objects/4/3", "sync.objects/4/1", "--json")
+    assert named.code == 77
+    assert "was redriven 7 times" in json.loads(named.err)["happened"]
+    assert len(command("dead", "--json").json) == 3, "nothing was sent"
+
+    everything = command("dead", "redrive", "--all", "--json").json
+    assert (everything["redriven"], everything["held"]) == (
+        ["sync.objects/4/1"],
+        ["sync.objects/4/2", "sync.objects/4/3"],
+    )
+    shown = command("dead", "redrive", "--all", "--dry-run").out
+    assert "0 would be redriven" in shown
+    assert "2 were redriven 3 times and failed each time" in shown
+    assert command("dead", "redrive", "--all", "--again", "--json").json["redriven"] == everything["held"]
+
+
+def test_letters_are_narrowed_by_group_key_and_many_are_summed_up(kafka, command):
+    buried = [
+        letter(number, group="upload" if number % 3 else "verify", original_key=b"key-%d" % (number % 2))
+        for number in range(30)
+    ]
+    produce(kafka, DEAD_LETTERS, *((one.key(), codec.encode(one)) for one in buried))
+
+    def count(*filters: str) -> int:
+        return len(command("dead", "redrive", "--all", "--dry-run", "--json", *filters).json["redriven"])
+
+    assert count("--group", "verify") == 10
+    assert count("--key", "ey-1") == 15
+    assert count("--group", "verify", "--key", "key-1") == 5
+    assert len(command("dead", "--json", "--group", "verify").json) == 10
+    shown = command("dead", "redrive", "--all", "--dry-run").out
+    assert "sync.objects/4/1" not in shown
+    assert "30 would be redriven" in shown
+
+
 def test_confluents_own_client_reads_a_real_topic_through_the_registry(kafka, environment, tmp_path):
     produce(kafka, CHANGES, (CHANGE.key(), codec.encode(CHANGE)))
     process = subprocess.Popen(

@@ -140,6 +140,33 @@ def test_a_second_redrive_cuts_the_first_one_off(kafka, returned):
     assert returned(1)
 
 
+def test_ten_thousand_letters_are_redriven_by_a_filter_each_once(kafka, returned, eventually):
+    bury(kafka, *(dead(number, error="Corrupt" if number % 2 else "BadRecord") for number in range(10_000)))
+
+    redriven = Redrive(kafka).run(lambda one: one.record.error == "Corrupt")
+
+    assert len(redriven) == 5_000
+    back = [int(one.value.split()[1]) for one in returned(5_000)]
+    assert sorted(back) == list(range(1, 10_000, 2))
+    eventually(lambda: sum(one.open for one in letters(kafka)) == 5_000, within_seconds=30)
+
+
+def test_a_rate_is_held_between_transactions_never_within_one(kafka, returned):
+    bury(kafka, *(dead(number) for number in range(25)))
+    waited: list[float] = []
+    committed_before: list[int] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        committed_before.append(len(list(browse(kafka, SYNC_OBJECTS.name, Start("beginning")))))
+
+    Redrive(kafka).run(all_letters, per_second=10, sleep=sleep)
+
+    assert waited == [1.0, 1.0]
+    assert len(committed_before) == 2
+    assert returned(25)
+
+
 @pytest.mark.fault
 @pytest.mark.parametrize("step", ["fence", "read", "send", "commit"])
 def test_a_redrive_that_is_killed_after_a_step_returns_each_record_once(kafka, returned, step):
