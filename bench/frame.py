@@ -40,8 +40,12 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         return 0
     logs.configure(level="error")
     try:
-        with stack() as addresses:
-            result = importlib.import_module(chosen.name.replace("-", "_")).run(addresses, chosen.quick)
+        benchmark = importlib.import_module(chosen.name.replace("-", "_"))
+        if getattr(benchmark, "OWN_STACK", False):
+            result = benchmark.run(chosen.quick)
+        else:
+            with stack() as addresses:
+                result = benchmark.run(addresses, chosen.quick)
     except HeadwaterError as error:
         print(f"bench/run {chosen.name}: {error}", file=sys.stderr)
         return error.exit_code
