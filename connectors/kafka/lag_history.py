@@ -51,10 +51,19 @@ def lag_history(kafka: Kafka, measured: Iterable[GroupLag], now: float) -> dict[
         moments = {}
         for at in partitions:
             place = (kafka.physical(at.topic), at.partition)
-            moments[place] = _telling(of_group.get(place, [])) or [Commit(began, sample(at, now).committed)]
+            made = _until(of_group.get(place, []), at.committed)
+            moments[place] = _telling(made) or [Commit(began, sample(at, now).committed)]
         samples = _with_ends(kafka, moments)
         found |= {subject(group, at): samples[kafka.physical(at.topic), at.partition] for at in partitions}
     return found
+
+
+def _until(made: Sequence[Commit], committed: int | None) -> Sequence[Commit]:
+    """Those up to the one that was measured: a busy group has committed again since, which is no step back."""
+    for number in range(len(made), 0, -1):
+        if made[number - 1].offset == committed:
+            return made[:number]
+    return []
 
 
 def _telling(made: Sequence[Commit]) -> list[Commit]:

@@ -56,6 +56,10 @@ def group(
         return Explanation(name, "waiting", f"{_where(degraded, now)}: {degraded.reason}")
     if judged.state.endswith("REBALANCING"):
         return Explanation(name, "rebalancing", f"it divides its partitions among {_members(judged.members)}")
+    is_moving = worst is not None and worst.judgement.verdict not in (Verdict.stopped, Verdict.stalled)
+    if (silent := _first(processes, "silent")) and not (judged.members and is_moving):
+        why = f"{_silent(silent)}, and {records_wait(judged.records) if judged.records else 'nothing waits'}"
+        return Explanation(name, "stuck", why, _kill(silent, run))
     if worst is None or worst.judgement.verdict is Verdict.stopped or not judged.members:
         return _stopped(name, run, judged, worst)
     if paused := _first(processes, "paused"):
@@ -108,6 +112,8 @@ def agent(
 ) -> Explanation:
     """An agent: by its own word where it runs on this host, else by its heartbeat in the catalog."""
     busy = f"; not carried now: {', '.join(excepted)}" if excepted else ""
+    if process is not None and process.state == "silent":
+        return Explanation(name, "silent", f"{_silent(process)}{busy}", _kill(process, name))
     if process is not None and process.state == "halted":
         return Explanation(
             name, "halted", f"{process.reason}{busy}", "Nothing is sent or deleted until that is mended."
@@ -151,6 +157,8 @@ def committer(
     start = f"Start one with `headwater run commit --dataset {name.removeprefix('commit-')}`."
     if process is not None and process.state == "degraded":
         return Explanation(name, "waiting", process.reason)
+    if process is not None and process.state == "silent":
+        return Explanation(name, "silent", _silent(process), _kill(process, name))
     if dataset is None:
         return Explanation(name, "stopped", "the dataset has no committer and never had one", start)
     made = "no version was published yet"
@@ -162,6 +170,15 @@ def committer(
     if process is None:
         return Explanation(name, "stopped", f"no committer of it runs on this host; {made}, {waits}", start)
     return Explanation(name, "running", f"{made}, {waits}")
+
+
+def _silent(process: LocalProcess) -> str:
+    return f"its process {process.pid} on this host lives and does not answer"
+
+
+def _kill(process: LocalProcess, name: str) -> str:
+    kill = f"`kill -9 {process.pid}` does no harm, `headwater up` then starts another"
+    return f"See `headwater logs {name}`; {kill}."
 
 
 def _ago(now: datetime, then: datetime) -> str:

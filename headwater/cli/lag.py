@@ -14,12 +14,12 @@ from rich.text import Text
 
 from headwater.cli import frame, output
 from headwater.cli.frame import AsJson
+from headwater.cli.run import run_name
 
 if TYPE_CHECKING:
     from headwater.cli.verdicts import JudgedGroup, JudgedPartition
 
 _LATE_SECONDS, _VERY_LATE_SECONDS = 60.0, 600.0
-_SENTENCES = 5
 _STYLES = {"ok": "green", "slow": "yellow", "rewound": "yellow", "stalled": "bold red", "stopped": "bold red"}
 
 
@@ -104,36 +104,45 @@ def _shown(groups: list[JudgedGroup], partitions: bool) -> Group | Text:
         )
         for group in groups
     ]
-    columns = ("group", "verdict", "members", "records", "behind", "trend", "drained in")
+    columns = ("group", "verdict", "members", "records", "behind", "trend", "drain")
     summary = output.table(columns, rows, right=columns[2:])
     below = [Text(), _details(groups)] if partitions else _remarks(groups)
     return Group(summary, *below, *_advice(groups))
 
 
 def _details(groups: list[JudgedGroup]) -> Table:
-    rows = [
-        (
-            Text(f"{group.group}\n").append(f"{at.lag.topic}/{at.lag.partition}", style="dim"),
-            "" if at.lag.committed is None else f"{at.lag.committed:,}",
-            f"{at.lag.records:,}",
-            _age(at.lag.seconds, at.lag.records),
-            _verdict(at.judgement.verdict).append(f" {at.sentence}", style="not bold default"),
-        )
-        for group in groups
-        for at in group.partitions
-    ]
-    return output.table(
-        ("partition", "committed", "records", "behind", ""), rows, right=("committed", "records", "behind")
-    )
+    rows: list[tuple[str | Text, ...]] = []
+    for group in groups:
+        rows.append((Text(group.group, style="bold"), "", "", "", ""))
+        for at in group.partitions:
+            said = f" {at.sentence}" if at.lag.records else ""
+            rows.append(
+                (
+                    f"  {at.lag.topic}/{at.lag.partition}",
+                    "" if at.lag.committed is None else f"{at.lag.committed:,}",
+                    f"{at.lag.records:,}",
+                    _age(at.lag.seconds, at.lag.records),
+                    _verdict(at.judgement.verdict).append(said, style="not bold default"),
+                )
+            )
+    columns = ("partition", "committed", "records", "behind", "verdict")
+    return output.table(columns, rows, right=columns[1:4])
 
 
 def _remarks(groups: list[JudgedGroup]) -> list[Text]:
-    """What is wrong in which partition, the worst first."""
-    wrong = [at for group in groups for at in group.partitions if at.judgement.verdict.severity]
-    wrong.sort(key=lambda at: (-at.judgement.verdict.severity, -at.lag.seconds))
-    lines = [_remark(at) for at in wrong[:_SENTENCES]]
-    if len(wrong) > _SENTENCES:
-        lines.append(Text(f"… and {len(wrong) - _SENTENCES} more partitions: --partitions shows all.", style="dim"))
+    """What is wrong, the worst first: of each group and verdict the partition that is furthest behind."""
+    wrong: dict[tuple[str, str], list[JudgedPartition]] = {}
+    for group in groups:
+        if group.members:
+            for at in group.partitions:
+                if at.judgement.verdict.severity:
+                    wrong.setdefault((group.group, at.judgement.verdict), []).append(at)
+    lines = []
+    for (name, verdict), found in sorted(wrong.items(), key=lambda item: -item[1][0].judgement.verdict.severity):
+        worst = max(found, key=lambda at: at.lag.seconds)
+        line = Text(f"{name} ").append(verdict, _STYLES[verdict])
+        more = f" ({len(found) - 1:,} more partitions too)" if len(found) > 1 else ""
+        lines.append(line.append(f" in {worst.lag.topic}/{worst.lag.partition}: {worst.sentence}{more}."))
     return [Text(), *lines] if lines else []
 
 
@@ -144,17 +153,9 @@ def _advice(groups: list[JudgedGroup]) -> list[Text]:
             said = f"{group.group}: retention deleted {lost:,} records before it read them."
             lines.append(Text(said, style="bold red"))
         if group.verdict == "stopped" and not group.members:
-            lines.append(Text(f"{group.group} has no member: start one with `headwater run`.", style="cyan"))
+            said = f"{group.group} has no member: start one with `headwater run {run_name(group.group)}`."
+            lines.append(Text(said, style="cyan"))
     return [Text(), *lines] if lines else []
-
-
-def _remark(at: JudgedPartition) -> Text:
-    verdict = at.judgement.verdict
-    return (
-        Text(f"{at.lag.topic}/{at.lag.partition} ", style="")
-        .append(verdict, _STYLES[verdict])
-        .append(f": {at.sentence}.")
-    )
 
 
 def _verdict(verdict: str) -> Text:

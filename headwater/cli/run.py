@@ -25,6 +25,11 @@ GROUPS = {
 """What `headwater run` can run, in the order of a file's way."""
 
 
+def run_name(group: str) -> str:
+    """What `headwater run` calls a group: upload-files for upload-files.lab. A name that it does not know stays."""
+    return next((name for name in GROUPS if group == name or group.startswith(f"{name}.")), group)
+
+
 def run(
     context: typer.Context,
     group: Annotated[str, typer.Argument(help="One of: " + ", ".join(GROUPS) + ".")],

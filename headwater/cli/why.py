@@ -12,7 +12,7 @@ from rich.text import Text
 
 from headwater.cli import frame, output
 from headwater.cli.frame import AsJson, Frame
-from headwater.cli.run import GROUPS
+from headwater.cli.run import run_name
 from headwater.rules.errors import NotFound, Unavailable
 from headwater.rules.identity import display
 
@@ -59,7 +59,7 @@ def _group(the: Frame, name: str) -> tuple[Explanation, dict[str, Any]]:
     from headwater.cli import explain
     from headwater.cli.verdicts import LagWindow
 
-    run = next((known for known in GROUPS if name == known or name.startswith(f"{known}.")), name)
+    run = run_name(name)
     group = f"{run}.{the.settings.site}" if name in ("upload-files", "upload-parts") else name
     processes, now = local_processes(the.settings.state_folder, run), time.time()
     try:
@@ -165,9 +165,11 @@ def _committer(the: Frame, name: str) -> Explanation:
 
 
 def local_processes(state_folder: Path, name: str) -> list[LocalProcess]:
-    """The processes of that name on this host that answer; a file that a killed one left behind does not count."""
+    """The processes of that name on this host; a file that a killed one left behind does not count. One that lives and
+    does not answer is ``silent``."""
     from headwater.cli.explain import LocalProcess
     from headwater.cli.members import health
+    from headwater.stack.processes import alive
 
     found = []
     for file in sorted((state_folder / "run").glob(f"{name}.*.http")):
@@ -176,6 +178,9 @@ def local_processes(state_folder: Path, name: str) -> list[LocalProcess]:
             try:
                 said = health(file.read_text("utf-8").strip())
             except (OSError, ValueError):
+                running = alive(name, state_folder)
+                if running is not None and running.pid == int(pid):
+                    found.append(LocalProcess(int(pid), "silent", "it lives and does not answer over HTTP", {}))
                 continue
             found.append(LocalProcess(int(pid), said["state"], said["reason"], said["facts"]))
     return found

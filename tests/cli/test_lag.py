@@ -72,7 +72,7 @@ def test_a_member_that_never_committed_an_old_record_is_stalled(kafka, command, 
 
     assert judged(command)["verdict"] == "stalled"
     shown = command("lag", COLUMNS="80").out
-    assert "sync.objects/0 stalled: nothing committed for 2 min" in " ".join(shown.split())
+    assert "verify-objects stalled in sync.objects/0: nothing committed for 2 min" in " ".join(shown.split())
 
 
 def test_a_group_that_was_set_back_is_rewound(kafka, command, member):

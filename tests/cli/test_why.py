@@ -1,5 +1,6 @@
 """`headwater why`: one sentence, whatever state a group, an agent or a committer is in."""
 
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from headwater.schemas import codec
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.registry import Registry
 from headwater.schemas.topics import SYNC_OBJECTS, catalogue
+from headwater.stack.processes import start_detached, stop
 
 pytestmark = pytest.mark.stack
 STORED = ObjectStored(hash=b"\xcd" * 32, generation=1, size=3, source="photos")
@@ -128,6 +130,27 @@ def test_a_member_that_paused_its_partitions_says_since_when_and_at_what(kafka, 
     assert now["state"] == "paused"
     assert "its member verify-objects.host-7.0 for 40 s" in now["sentence"]
     assert "ObjectStored of cdcd" in now["sentence"]
+
+
+def test_a_process_of_this_host_that_lives_and_does_not_answer_is_named(kafka, command, tmp_path):
+    state = tmp_path / "state"
+    hung = start_detached("verify-objects", ["sleep", "60"], dict(os.environ), state)
+    file = address_file(state, "verify-objects", hung.pid)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("http://127.0.0.1:1\n")
+    produce(kafka, codec.encode(STORED), seconds_ago=600)
+    consumer = kafka.consumer("verify-objects")
+    consumer.commit(offsets=[TopicPartition(kafka.physical(SYNC_OBJECTS), 0, 0)], asynchronous=False)
+    consumer.close()
+    try:
+        now = said(command, "verify-objects")
+    finally:
+        stop("verify-objects", state)
+
+    assert now["state"] == "stuck"
+    assert f"its process {hung.pid} on this host lives and does not answer, and 1 record waits" in now["sentence"]
+    assert f"kill -9 {hung.pid}" in now["next"]
+    assert said(command, "verify-objects")["state"] == "stopped", "what a dead process left behind does not count"
 
 
 def test_a_group_with_nothing_to_do_is_running(command, member):  # noqa: ARG001

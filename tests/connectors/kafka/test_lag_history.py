@@ -119,6 +119,18 @@ def test_a_group_that_was_set_back_shows_it(kafka, history):
     assert [one.committed for one in samples] == [2, 9, 1, 3]
 
 
+def test_what_was_committed_after_the_measurement_is_no_step_back(kafka, eventually):
+    produce(kafka, 10, at=time.time())
+    commit(kafka, "readers", 2)
+    commit(kafka, "readers", 4)
+    measured, now = group_lags(kafka, time.time()), time.time()
+    commit(kafka, "readers", 9)
+
+    samples = eventually(lambda: lag_history(kafka, measured, now), within_seconds=30)["readers", "things", 0]
+
+    assert [one.committed for one in samples] == [2, 4]
+
+
 def test_two_groups_and_two_partitions_are_kept_apart(kafka, history):
     produce(kafka, 10, at=time.time())
     produce(kafka, 10, at=time.time(), partition=1)
