@@ -13,10 +13,15 @@ from confluent_kafka import KafkaException, TopicPartition
 from headwater.connectors.kafka.client import TRANSACTION_SECONDS, Kafka
 from headwater.rules.errors import Fenced, HeadwaterError, Refused, TopicMismatch, Unclear
 from headwater.streams.runtime.batch import Reading
+from headwater.streams.runtime.patience import within
 from headwater.streams.runtime.step import Encoded, Finished
 
 _START_SECONDS = 30.0
 """``init_transactions`` waits for the transaction of an earlier holder to end, at most its time-out."""
+
+PATIENCE_SECONDS = TRANSACTION_SECONDS + 5.0
+"""librdkafka may forget the time-out of ``send_offsets_to_transaction`` when the group's coordinator goes away, and
+wait for ever (librdkafka #5456; found by bench/run sync-chaos). The producer is then given up with its thread."""
 
 
 class BatchTransaction:
@@ -43,7 +48,7 @@ class BatchTransaction:
             self._flush()
             self._send_offsets(finished.reading)
             self._commit()
-        except (KafkaException, BufferError) as error:
+        except (KafkaException, BufferError, TimeoutError) as error:
             raise self._judged(error) from error
 
     def close(self) -> None:
@@ -76,20 +81,24 @@ class BatchTransaction:
         offsets = [TopicPartition(*place, offset) for place, offset in reading.next_offsets.items()]
         if not offsets or min(offset.offset for offset in offsets) < 0:
             raise Unclear(f"the batch has no valid offsets ({offsets}): committing it would silently do nothing")
-        self._producer.send_offsets_to_transaction(offsets, reading.assignment.membership, TRANSACTION_SECONDS)
+        producer, membership = self._producer, reading.assignment.membership
+        within(
+            PATIENCE_SECONDS,
+            lambda: producer.send_offsets_to_transaction(offsets, membership, TRANSACTION_SECONDS),
+        )
 
     def _commit(self) -> None:
         """7. The commit point."""
         self._producer.commit_transaction(TRANSACTION_SECONDS)
 
-    def _judged(self, error: KafkaException | BufferError) -> HeadwaterError:
+    def _judged(self, error: KafkaException | BufferError | TimeoutError) -> HeadwaterError:
         if isinstance(error, KafkaException):
             mapped = self._kafka.mapped(error, asked=self._asked)
             if isinstance(mapped, Fenced | Refused | TopicMismatch):
                 return mapped
             happened = mapped.happened
         else:
-            happened = f"Kafka at {self._kafka.config.bootstrap_servers} does not take outputs: {error}."
+            happened = f"Kafka at {self._kafka.config.bootstrap_servers} does not take the batch: {error}."
         return Unclear(
             f"{happened} Whether it was done is not known.",
             asked=self._asked,

@@ -26,6 +26,7 @@ from headwater.rules.errors import (
 from headwater.schemas.codec import decode, encode
 from headwater.schemas.records import DeadLetter, ObjectStored
 from headwater.schemas.topics import DEAD_LETTERS, Topic
+from headwater.streams.runtime import transaction
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.member import Member
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
@@ -75,6 +76,48 @@ def running(log: Any, till: Till, folder: Path) -> Iterator[Member]:
         member.stop()
         thread.join(40)
         assert not thread.is_alive()
+
+
+class ForgetfulKafka(Kafka):
+    """Its first transaction that takes offsets forgets its time-out, as librdkafka does (#5456): the call does not
+    return before ``returns`` is set."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        super().__init__(config)
+        self.returns = Event()
+        self.hung = Event()
+
+    def transactional_producer(self, transactional_id: str) -> Any:
+        producer = super().transactional_producer(transactional_id)
+        return producer if self.hung.is_set() else Forgetful(producer, self)
+
+
+class Forgetful:
+    def __init__(self, producer: Any, kafka: ForgetfulKafka) -> None:
+        self._producer = producer
+        self._kafka = kafka
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        self._kafka.hung.set()
+        assert self._kafka.returns.wait(60)
+
+
+def test_a_transaction_that_never_answers_is_given_up_and_the_batch_is_committed_by_a_new_one(
+    log: Any, tmp_path: Path, eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction, "PATIENCE_SECONDS", 0.5)
+    log.place_orders(range(20))
+    log.kafka = ForgetfulKafka(log.kafka.config)
+    try:
+        with running(log, Till("forgotten"), tmp_path):
+            eventually(lambda: log.receipt_numbers() == list(range(20)), within_seconds=20)
+            eventually(lambda: sum(log.committed("forgotten").values()) == 20)
+        assert log.kafka.hung.is_set()
+    finally:
+        log.kafka.returns.set()
 
 
 def metric(name: str, **labels: str) -> float:
