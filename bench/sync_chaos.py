@@ -22,8 +22,8 @@ from chaos.rounds import Shape, installation
 OWN_STACK = True
 """It kills servers: it starts its own."""
 
-FULL = Shape(rounds=20, seconds=80, away_seconds=60, large_every=60)
-QUICK = Shape(rounds=1, seconds=20, away_seconds=4, large_every=60, files=150)
+FULL = Shape(rounds=20, seconds=50, away_seconds=60, large_every=60)
+QUICK = Shape(rounds=1, seconds=12, away_seconds=4, large_every=60, files=150)
 LAST_ROUND_BEGINS_SECONDS = 54 * 60
 """The full size ends within an hour, even on a slower machine with fewer rounds."""
 

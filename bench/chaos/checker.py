@@ -141,8 +141,8 @@ def _order(evidence: Evidence, contents: Sequence[Contents]) -> Iterator[Finding
         if (number := first_out_of_order(evidence.journal[path], seen)) is not None:
             if seen[number] not in evidence.journal[path]:
                 continue  # a mix, and named as one
-            version = evidence.versions[number].number
-            yield Finding("older", repr(path), f"version {version} holds {seen[number] or 'nothing'} again")
+            again = evidence.versions[number].number
+            yield Finding("older", repr(path), f"version {again} holds {seen[number] or 'nothing'} again")
 
 
 def _numbers(evidence: Evidence) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from json import load
@@ -64,28 +65,24 @@ class Gatherer:
 
     def __init__(self, root: Path, addresses: Addresses, kafka: str, traffic: Traffic, journal: Journal) -> None:
         self._root = root
-        self._addresses = addresses
-        self._kafka = kafka
+        self.addresses = addresses
+        self.kafka = kafka
         self._traffic = traffic
         self._journal = journal
-        self._s3 = client(addresses.s3)
-        self._bucket = urlsplit(addresses.s3).path.strip("/")
+        self.s3 = client(addresses.s3)
+        self.bucket = urlsplit(addresses.s3).path.strip("/")
         self._listings: dict[str, dict[str, str]] = {}
         self._manifests: dict[str, list[Delta]] = {}
         self._hashes: dict[tuple[str, str, str], bytes] = {}
 
-    @property
-    def postgres(self) -> str:
-        return self._addresses.postgres
-
     def watch(self) -> None:
         """From now on, note when the catalog shows what as finished."""
-        with psycopg.connect(self._addresses.postgres) as connection:
+        with psycopg.connect(self.addresses.postgres) as connection:
             connection.execute(WATCH)
 
     def gather(self) -> Evidence:
         log = list(self.log())
-        with psycopg.connect(self._addresses.postgres, row_factory=_row) as connection:
+        with psycopg.connect(self.addresses.postgres, row_factory=_row) as connection:
             return Evidence(
                 source=dict(self.source()),
                 journal={path: tuple(states) for path, states in self._journal.states.items()},
@@ -125,7 +122,7 @@ class Gatherer:
         """Every record that a read_committed reader sees, of every topic."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self._kafka,
+                "bootstrap.servers": self.kafka,
                 "group.id": "checker",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -140,11 +137,11 @@ class Gatherer:
         left = {(name, number) for name, count in topics.items() for number in range(count)}
         consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for name, number in left])
         try:
+            deadline = time.monotonic() + 60
             while left:
-                messages = consumer.consume(5000, timeout=20)
-                if not messages:
-                    raise TimeoutError(f"no end of {sorted(left)} within 20 s")
-                for message in messages:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no end of {sorted(left)} within 60 s")
+                for message in consumer.consume(1000, timeout=0.2):
                     error = message.error()
                     if error is None:
                         yield codec.decode(message.value())
@@ -175,7 +172,7 @@ class Gatherer:
     def _manifest(self, digits: str) -> list[Delta]:
         if digits not in self._manifests:
             key = f"manifests/{digits[:2]}/{digits}.parquet"
-            data = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+            data = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
             rows = pq.read_table(io.BytesIO(data)).to_pylist() if blake3(data).hexdigest() == digits else []
             self._manifests[digits] = sorted(
                 (_delta(SimpleNamespace(**row), row["place"]) for row in rows), key=lambda delta: delta.path
@@ -184,7 +181,7 @@ class Gatherer:
 
     def _listing(self, commit: str) -> dict[str, str]:
         if commit not in self._listings:
-            prefix = f"s3://{self._bucket}/"
+            prefix = f"s3://{self.bucket}/"
             self._listings[commit] = {
                 entry["path"]: entry["physical_address"].removeprefix(prefix)
                 for entry in self._pages(f"refs/{commit}/objects/ls")
@@ -200,7 +197,7 @@ class Gatherer:
         ]
 
     def _pages(self, what: str) -> Iterator[dict[str, Any]]:
-        parts, after = urlsplit(self._addresses.lakefs), ""
+        parts, after = urlsplit(self.addresses.lakefs), ""
         token = b64encode(f"{parts.username}:{parts.password}".encode()).decode()
         while True:
             url = f"http://{parts.hostname}:{parts.port}/api/v1/repositories/{quote(DATASET)}/{what}"
@@ -214,12 +211,12 @@ class Gatherer:
             after = page["pagination"]["next_offset"]
 
     def _objects(self) -> Iterator[tuple[str, bytes]]:
-        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix="objects/")
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="objects/")
         for entry in (entry for page in pages for entry in page.get("Contents", ())):
             identity = (entry["Key"], entry["ETag"], str(entry["LastModified"]))
             if identity not in self._hashes:
                 digest = blake3()
-                for chunk in self._s3.get_object(Bucket=self._bucket, Key=entry["Key"])["Body"].iter_chunks(1 << 20):
+                for chunk in self.s3.get_object(Bucket=self.bucket, Key=entry["Key"])["Body"].iter_chunks(1 << 20):
                     digest.update(chunk)
                 self._hashes[identity] = digest.digest()
             yield entry["Key"], self._hashes[identity]

@@ -120,22 +120,15 @@ class Members:
         """Another agent of the same source, with an index of its own: how it ended."""
         done = subprocess.run(
             [*self._command("second"), "sync", "film", "--source", SOURCE],
-            cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+            cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=60, check=False,
         )  # fmt: skip
         self._log("second-agent").write_bytes(done.stdout + done.stderr)
         return done.returncode
 
-    def stop_all(self) -> None:
-        for process in self._running.values():
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGCONT)
-                process.terminate()
-        for process in self._running.values():
-            try:
-                process.wait(40)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    def kill_all(self) -> None:
+        for name in self._running:
+            self.kill(name)
 
     def agent_facts(self) -> dict[str, Any]:
         """What the agent says of itself; empty where it does not answer."""

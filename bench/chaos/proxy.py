@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,7 +41,7 @@ class Proxy:
 
     def drop(self) -> None:
         """Every connection is reset; new ones are accepted."""
-        self._call(lambda: [connection.abort() for connection in list(self._open)])
+        self._call(lambda: self._each(_Connection.abort))
 
     def refuse(self) -> None:
         """Every connection is reset, new ones as soon as they are accepted."""
@@ -57,16 +58,21 @@ class Proxy:
 
     def half_close(self) -> None:
         """The clients of the open connections hear the end of the stream; what they send still arrives."""
-        self._call(lambda: [connection.half_close() for connection in list(self._open)])
+        self._call(lambda: self._each(_Connection.half_close))
 
     def heal(self) -> None:
         self._refuses, self._delay_seconds = False, 0.0
         self._call(self._flowing.set)
 
     def close(self) -> None:
-        self.drop()
+        self.heal()
+        self.refuse()
         self._call(self._loop.stop)
         self._thread.join(10)
+
+    def _each(self, action: Callable[[_Connection], None]) -> None:
+        for connection in list(self._open):
+            action(connection)
 
     def _call(self, action: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(action)
@@ -76,20 +82,18 @@ class Proxy:
         server = self._loop.run_until_complete(asyncio.start_server(self._carry, sock=listener, limit=_CHUNK_BYTES))
         self._loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        if under_way := asyncio.all_tasks(self._loop):
+            self._loop.run_until_complete(asyncio.wait(under_way, timeout=5))
         self._loop.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refuses:
-            writer.transport.abort()
+            _reset(writer)
             return
         try:
             from_server, to_server = await asyncio.open_connection(HOST, self.server_port, limit=_CHUNK_BYTES)
         except OSError:
-            writer.transport.abort()
+            _reset(writer)
             return
         connection = _Connection(writer, to_server)
         self._open.add(connection)
@@ -99,11 +103,11 @@ class Proxy:
                 self._pump(reader, to_server, observer.sent if observer else None),
                 self._pump(from_server, writer, observer.answered if observer else None),
             )
-        except OSError:
-            pass
+        except OSError:  # one side was reset: so is the other
+            connection.abort()
         finally:
             self._open.discard(connection)
-            connection.abort()
+            connection.close()
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, observe: Callable[[bytes], None] | None
@@ -123,14 +127,25 @@ class Proxy:
                 writer.write_eof()
 
 
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """A reset, not an end of the stream: nothing lingers."""
+    with suppress(OSError):
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
 class _Connection:
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
         self._client = client
         self._server = server
 
     def abort(self) -> None:
-        self._client.transport.abort()
-        self._server.transport.abort()
+        for side in (self._client, self._server):
+            _reset(side)
+
+    def close(self) -> None:
+        self._client.close()
+        self._server.close()
 
     def half_close(self) -> None:
         if not self._client.is_closing():

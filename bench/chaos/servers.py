@@ -92,7 +92,9 @@ class Servers:
         for proxy in self.proxies.values():
             proxy.close()
         for name in reversed(NAMES):
-            processes.stop(name, self._place.home, polite=self._servers[name].stop_signal)
+            # Nobody needs their data any more; PostgreSQL would leave its shared memory behind.
+            polite = self._servers[name].stop_signal if name == "postgres" else signal.SIGKILL
+            processes.stop(name, self._place.home, polite=polite)
 
     def kill(self, name: str) -> None:
         """kill -9 of all its processes, now."""
