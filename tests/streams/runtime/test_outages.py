@@ -61,7 +61,7 @@ def test_a_killed_broker_is_waited_for_and_each_output_is_there_once(
     kafka = Kafka(KafkaConfig(broker.addresses().kafka, prefix="own."))
     log = make_log(kafka)
     member = Member(kafka, Till(), MemberConfig(slot_folder=tmp_path, retry_most_seconds=1.0))
-    thread = Thread(target=member.run)
+    thread = Thread(target=member.run, daemon=True)  # a hang fails this test, it does not keep the whole run
     thread.start()
     try:
         log.place_orders(range(COUNT))
