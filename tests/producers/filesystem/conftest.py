@@ -221,7 +221,7 @@ def follow(config: AgentConfig, kafka: Kafka, catalog: Catalog) -> Follow:
             except BaseException as error:
                 failure.append(error)
 
-        thread = Thread(target=work, name="agent")
+        thread = Thread(target=work, name="agent", daemon=True)
         thread.start()
         try:
             yield Running(agent, thread, failure)

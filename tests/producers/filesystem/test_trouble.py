@@ -151,7 +151,7 @@ def test_the_agent_goes_on_without_the_catalog_and_confirms_later(
 ) -> None:
     with pass_through(catalog.config.dsn) as link, Catalog(CatalogConfig(link.dsn, connect_seconds=0.5)) as far:
         agent = Agent(config, kafka, far)
-        running = Thread(target=agent.run)
+        running = Thread(target=agent.run, daemon=True)
         running.start()
         try:
             eventually(lambda: agent.status.walked)

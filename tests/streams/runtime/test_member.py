@@ -68,7 +68,7 @@ def number(one: Input) -> int:
 def running(log: Any, till: Till, folder: Path) -> Iterator[Member]:
     """The member in a thread; afterwards it was drained."""
     member = Member(log.kafka, till, MemberConfig(slot_folder=folder, retry_base_seconds=0.01, retry_most_seconds=0.05))
-    thread = Thread(target=member.run)
+    thread = Thread(target=member.run, daemon=True)
     thread.start()
     try:
         yield member

@@ -83,7 +83,7 @@ def read(kafka: Kafka, topic: Topic) -> list[Record]:
 @contextmanager
 def running(kafka: Kafka, folder: Path, *processors: Processor) -> Iterator[None]:
     members = [Member(kafka, processor, MemberConfig(slot_folder=folder)) for processor in processors]
-    threads = [threading.Thread(target=member.run) for member in members]
+    threads = [threading.Thread(target=member.run, daemon=True) for member in members]
     for thread in threads:
         thread.start()
     try:
