@@ -92,7 +92,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     if settings["step"]:
         strike_after(settings["step"], signal.Signals(settings["signal"]), occurrence=2)
-    kafka = Kafka(KafkaConfig(settings["servers"], settings["prefix"], settings["client"]))
+    kafka = Kafka(KafkaConfig(settings["servers"], settings["prefix"], client=settings["client"]))
     till = Till(Path(settings["notes"]), settings["records"], settings["seconds"])
     run_until_signalled(Member(kafka, till, MemberConfig(slot_folder=Path(settings["slots"]))))
 

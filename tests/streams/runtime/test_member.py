@@ -275,7 +275,7 @@ def test_a_session_timeout_below_the_brokers_minimum_ends_the_member_naming_the_
     log: Any, tmp_path: Path
 ) -> None:
     config = log.kafka.config
-    hasty = Kafka(KafkaConfig(config.bootstrap_servers, config.prefix, {"session.timeout.ms": 3000}))
+    hasty = Kafka(KafkaConfig(config.bootstrap_servers, config.prefix, client={"session.timeout.ms": 3000}))
     with pytest.raises(BadSettings, match=r"session\.timeout\.ms.*group\.min\.session\.timeout\.ms"):
         Member(hasty, Till("hasty"), MemberConfig(slot_folder=tmp_path)).run()
 
