@@ -17,7 +17,7 @@ from headwater.cli import dataset_text, frame, output
 from headwater.cli.frame import AsJson
 
 if TYPE_CHECKING:
-    from headwater.consumers.dataset import Dataset
+    from headwater.consumers.dataset.dataset import Dataset
 
 app = typer.Typer(no_args_is_help=True, help="Make versions, compare them, prove them, take them out.")
 
@@ -40,7 +40,7 @@ def commit(
 
     The dataset's committer (`headwater run commit`) makes it; this asks and waits. Nothing new: no version.
     """
-    from headwater.consumers.dataset import request_commit
+    from headwater.consumers.dataset.requests import request_commit
 
     dataset = _dataset(context, name)
     with output.console(errors=True).status(f"waiting for the committer of {dataset.name} …"):
@@ -94,7 +94,7 @@ def show(context: typer.Context, ref: Ref = "latest", name: Name = None, as_json
     The cut names, for each source, up to which change the version is complete, and each path that it holds at an
     older state, or not at all, and why.
     """
-    from headwater.consumers.dataset import show as find
+    from headwater.consumers.dataset.reading import show as find
 
     version = find(_dataset(context, name), ref)
     if as_json:
@@ -139,7 +139,7 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Show which files differ between two versions."""
-    from headwater.consumers.dataset import diff as differences
+    from headwater.consumers.dataset.difference import diff as differences
 
     found = differences(_dataset(context, name), left, right)
     if as_json:
@@ -165,7 +165,7 @@ def ls(
 
     A place is <source>/<path>, as lakeFS has it. With --json, one line a file.
     """
-    from headwater.consumers.dataset import ls as files
+    from headwater.consumers.dataset.reading import ls as files
 
     console, count = output.console(), 0
     for row in files(_dataset(context, name), ref, prefix):
@@ -189,7 +189,7 @@ def cat(
 
     They are hashed on the way: exit code 5, after the last byte, says that they are not what was committed.
     """
-    from headwater.consumers.dataset import cat as pieces
+    from headwater.consumers.dataset.reading import cat as pieces
 
     for piece in pieces(_dataset(context, name), ref, place):
         sys.stdout.buffer.write(piece)
@@ -213,7 +213,7 @@ def verify(
     Exit code 1: it differs. Always compared: manifest, catalog and lakeFS name the same files, addresses, sizes and
     checksums. --with-sources compares what the folders hold now: a file that was edited since differs, rightly.
     """
-    from headwater.consumers.dataset import verify as prove
+    from headwater.consumers.dataset.verification import verify as prove
 
     dataset = _dataset(context, name)
     sources = frame.of(context).settings.sources.items() if with_sources else ()
@@ -247,7 +247,7 @@ def export(
     As <source>/<path>, with times, modes and symbolic links. Each file appears whole or not at all, its hash checked.
     Run it again to go on after an interruption. Exit code 3: done, but for paths that were named.
     """
-    from headwater.consumers.dataset import export as take_out
+    from headwater.consumers.dataset.export import export as take_out
 
     with _counting("exporting") as counted:
         found = take_out(_dataset(context, name), ref, folder, prefix=prefix, progress=counted)
@@ -273,7 +273,7 @@ def export(
 
 
 def _dataset(context: typer.Context, name: str | None) -> Dataset:
-    from headwater.consumers.dataset import Dataset
+    from headwater.consumers.dataset.dataset import Dataset
 
     the = frame.of(context)
     return Dataset(name or the.settings.dataset, the.catalog, the.store, the.lakefs)

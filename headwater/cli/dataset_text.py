@@ -12,7 +12,8 @@ from headwater.rules.identity import display
 
 if TYPE_CHECKING:
     from headwater.connectors.catalog.versions import Version
-    from headwater.consumers.dataset import FileDifference, Verification
+    from headwater.consumers.dataset.difference import FileDifference
+    from headwater.consumers.dataset.verification import Verification
     from headwater.schemas.manifest import ManifestRow
 
 _SIGNS = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.progress import Amount, progress
+from headwater.connectors.catalog.source_state import complete, objects_in_parts, verified_files
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.lag import group_lags
 from headwater.connectors.s3.store import ObjectStore
@@ -75,42 +76,27 @@ class River:
     def verified_tree(self) -> Tree:
         """What the catalog would put into a version now: each path's newest state, where its bytes are verified."""
         with self._catalog.transaction() as transaction:
-            rows = transaction.execute(
-                "SELECT p.path, v.hash, v.link_target "
-                "FROM paths p JOIN file_versions v USING (source, path, epoch, seq) "
-                "LEFT JOIN objects o ON o.hash = v.hash AND o.state = 'verified' "
-                "WHERE p.source = %s AND v.kind <> 'deleted' AND (v.hash IS NULL OR o.hash IS NOT NULL)",
-                [self._name],
-            ).fetchall()
+            files = verified_files(transaction, self._name)
         return {
-            bytes(path): link_to(bytes(target)) if target is not None else bytes(content or b"").hex()
-            for path, content, target in rows
+            file.path: link_to(file.link_target) if file.link_target is not None else (file.hash or b"").hex()
+            for file in files
         }
 
     def complete(self) -> bool:
         """Are all recorded changes below the source's complete_to, so that a version takes them?"""
         with self._catalog.transaction() as transaction:
-            row = transaction.execute(
-                "SELECT count(c.partition) = s.partitions AND coalesce(min(c.seq), 0) >= "
-                "(SELECT coalesce(max(seq), 0) FROM paths p WHERE p.source = s.source AND p.epoch = s.epoch) "
-                "FROM sources s LEFT JOIN checkpoints c ON c.source = s.source AND c.epoch = s.epoch "
-                "WHERE s.source = %s GROUP BY s.source",
-                [self._name],
-            ).fetchone()
-        return bool(row and row[0])
+            return complete(transaction, self._name)
 
     def parts(self) -> Parts:
         with self._catalog.transaction() as transaction:
-            contents = transaction.execute(
-                "SELECT hash, generation, parts, state = 'uploading', upload_id FROM objects "
-                "WHERE source = %s AND parts > 0 AND state IN ('uploading', 'stored', 'verified')",
-                [self._name],
-            ).fetchall()
+            objects = objects_in_parts(transaction, self._name)
         in_s3 = sum(
-            self._parts_in_s3(object_key(bytes(content), generation), upload, parts) if uploading else parts
-            for content, generation, parts, uploading, upload in contents
+            self._parts_in_s3(object_key(one.hash, one.generation), one.upload_id, one.parts)
+            if one.uploading
+            else one.parts
+            for one in objects
         )
-        return Parts(known=sum(row[2] for row in contents), in_s3=in_s3)
+        return Parts(known=sum(one.parts for one in objects), in_s3=in_s3)
 
     def _parts_in_s3(self, key: str, upload: str | None, parts: int) -> int:
         if upload is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.dataset import Dataset
+from headwater.consumers.dataset.dataset import Dataset
 
 _NAME = "headwater_tests_commit_world"
 

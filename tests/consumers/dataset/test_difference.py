@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.dataset import Dataset, diff
-from headwater.consumers.dataset.difference import Kind
+from headwater.consumers.dataset.dataset import Dataset
+from headwater.consumers.dataset.difference import Kind, diff
 
 
 @pytest.fixture

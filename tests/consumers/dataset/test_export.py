@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.dataset import Dataset, export
+from headwater.consumers.dataset.dataset import Dataset
+from headwater.consumers.dataset.export import export
 from headwater.rules.errors import Refused
 from headwater.rules.identity import content_hash, object_key
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from headwater.connectors.s3.store import ObjectStore
-from headwater.consumers.dataset import Dataset, cat, ls, request_commit, show
+from headwater.consumers.dataset.dataset import Dataset
+from headwater.consumers.dataset.reading import cat, ls, show
+from headwater.consumers.dataset.requests import request_commit
 from headwater.rules.errors import Corrupt, NotFound, Refused, Unavailable
 from headwater.rules.identity import content_hash, dataset_path, object_key
 

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 
-from headwater.consumers.dataset import Dataset, verify
+from headwater.consumers.dataset.dataset import Dataset
+from headwater.consumers.dataset.verification import verify
 from headwater.rules.identity import content_hash, object_key
 
 
