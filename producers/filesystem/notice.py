@@ -87,11 +87,5 @@ class Notice:
 
 
 def is_as_sent(known: KnownFile, entry: Entry) -> bool:
-    """Is the path as it was when it was last sent? Device numbers may change when a host starts again; the rest not."""
-    sent, found = known.signature, entry.signature
-    return (
-        known.file_type is entry.file_type
-        and known.attributes == entry.attributes
-        and (sent.size, sent.mtime_ns, sent.ctime_ns, sent.inode)
-        == (found.size, found.mtime_ns, found.ctime_ns, found.inode)
-    )
+    """Is the path as it was when it was last sent?"""
+    return known.footprint == entry.footprint

@@ -42,6 +42,11 @@ class Attributes:
     gid: int
 
 
+Footprint = tuple[str, int, int, int, int, int, int, int]
+"""File type, size, mtime, ctime, inode, mode, owner and group: while all stand, a path is as it was. The device is not
+part of it: its number may change when a host starts again. A plain tuple, because a walk compares millions of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One path as a stat found it. ``special`` names what can not be carried (fifo, socket, device)."""
@@ -52,6 +57,10 @@ class Entry:
     special: str | None
     signature: Signature
     attributes: Attributes
+
+    @property
+    def footprint(self) -> Footprint:
+        return footprint(self.file_type, self.signature, self.attributes)
 
 
 def parent_of(path: bytes) -> bytes:
@@ -74,6 +83,27 @@ def attributes_of(found: os.stat_result) -> Attributes:
     return Attributes(found.st_mtime_ns, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
 
 
+def footprint(file_type: FileType, signature: Signature, kept: Attributes) -> Footprint:
+    stamps = signature.mtime_ns, signature.ctime_ns
+    return file_type.value, signature.size, *stamps, signature.inode, kept.mode, kept.uid, kept.gid
+
+
+def footprint_of(found: os.stat_result) -> Footprint:
+    """The footprint of ``entry_of`` the same stat, made without the objects."""
+    mode = found.st_mode
+    return (
+        _TYPES.get(stat.S_IFMT(mode), FileType.other).value,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        found.st_ino,
+        stat.S_IMODE(mode),
+        found.st_uid,
+        found.st_gid,
+    )
+
+
+_TYPES = {stat.S_IFREG: FileType.regular, stat.S_IFLNK: FileType.symlink}
 _SPECIAL = {
     stat.S_IFIFO: "a fifo has no content to carry",
     stat.S_IFSOCK: "a socket has no content to carry",
@@ -84,10 +114,9 @@ _SPECIAL = {
 
 def entry_of(path: bytes, found: os.stat_result) -> Entry:
     kind = stat.S_IFMT(found.st_mode)
-    types = {stat.S_IFREG: FileType.regular, stat.S_IFLNK: FileType.symlink}
     return Entry(
         path=path,
-        file_type=types.get(kind, FileType.other),
+        file_type=_TYPES.get(kind, FileType.other),
         is_directory=kind == stat.S_IFDIR,
         special=_SPECIAL.get(kind),
         signature=signature_of(found),
@@ -134,23 +163,25 @@ class Tree:
             return os.readlink(name_of(path), dir_fd=directory)
 
     def entries(self, path: bytes) -> Iterator[Entry]:
-        """Every entry of one directory, each with a fresh stat, in the directory's own order.
+        """Every entry of one directory, as ``listing`` finds it."""
+        return (entry_of(join(path, name), found) for name, found in self.listing(path))
+
+    def listing(self, path: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+        """Name and fresh stat of every entry of one directory, in the directory's own order.
 
         The listing is complete once the iterator ends without an error. An entry that vanished meanwhile is left out.
         """
         with self._directory(path) as directory:
-            listing = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+            descriptor = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
         try:
-            with os.scandir(listing) as found:
+            with os.scandir(descriptor) as found:
                 for item in found:
-                    name = os.fsencode(item.name)
                     try:
-                        stat_result = os.stat(name, dir_fd=listing, follow_symlinks=False)
+                        yield os.fsencode(item.name), item.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    yield entry_of(join(path, name), stat_result)
         finally:
-            os.close(listing)
+            os.close(descriptor)
 
     def is_empty(self) -> bool:
         with os.scandir(self.root) as found:

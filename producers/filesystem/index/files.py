@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.producers.filesystem.tree import Attributes, Signature, join, name_of, parent_of
+from headwater.producers.filesystem.tree import Attributes, Footprint, Signature, footprint, join, name_of, parent_of
 from headwater.schemas.records import FileType
 
 _TABLE = """
@@ -54,6 +54,10 @@ class KnownFile:
     sends: int = 1
     verified: bool = False
     missing_since: float | None = None
+
+    @property
+    def footprint(self) -> Footprint:
+        return footprint(self.file_type, self.signature, self.attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,16 @@ class Files:
         marks = ", ".join("?" * len(names))
         found = self._select(f"directory = ? AND name IN ({marks})", (directory, *names))
         return {known.path: known for known in found}
+
+    def footprints(self, directory: bytes, names: Sequence[bytes]) -> dict[bytes, Footprint | None]:
+        """The footprints of the known files of these names, by name; None where the file is held as missing."""
+        marks = ", ".join("?" * len(names))
+        rows = self._database.execute(
+            "SELECT name, missing_since, file_type, size, mtime_ns, ctime_ns, inode, mode, uid, gid FROM files "
+            f"WHERE directory = ? AND name IN ({marks})",
+            (directory, *names),
+        )
+        return {row[0]: row[2:] if row[1] is None else None for row in rows}
 
     def count_in(self, directory: bytes) -> int:
         query = "SELECT count(*) FROM files WHERE directory = ?"
