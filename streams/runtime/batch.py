@@ -149,7 +149,9 @@ class BatchReader:
             )
         )
 
-    def _revoked(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # A pause outlives the assignment inside librdkafka: partitions that came back would never be read again.
+        consumer.resume(partitions)
         self._change(self._nothing())
 
     def _change(self, assignment: Assignment) -> None:
