@@ -103,6 +103,12 @@ UPLOAD_SKIPPED_BYTES = _counter(
 UPLOAD_STALE = _counter(
     "upload_stale_records", "Records of an owner of the source before the present one, dropped.", "lane"
 )
+S3_CAPABILITY = _gauge(
+    "s3_capability",
+    "1 for each thing that the S3 server did when this process started, 0 for what it did not: `headwater doctor` says "
+    "what follows.",
+    "capability",
+)
 UPLOAD_SECONDS = _histogram(
     "upload_seconds",
     "Time to read, check and send one object or part. Above a second for small files: the uplink or S3 is slow.",

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
-import boto3
-import boto3.session
 import obstore
 import obstore.exceptions
-from botocore.config import Config
-from obstore.auth.boto3 import Boto3CredentialProvider
-from obstore.store import S3Store
 
+from headwater.connectors.s3.clients import boto_client, object_client, session_of
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.errors import mapped
+from headwater.connectors.s3.mode import Mode
 from headwater.rules.errors import Corrupt, NotFound
 
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -53,15 +49,14 @@ class UploadedPart:
 class ObjectStore:
     """One bucket. Safe for threads. Every method raises Unavailable, Refused, and what its docstring names."""
 
-    def __init__(self, config: S3Config) -> None:
+    def __init__(self, config: S3Config, mode: Mode = Mode()) -> None:  # noqa: B008  # frozen
+        """``mode``: what the server can, from ``probe``. The default is what AWS S3 can."""
         self.config = config
-        session = boto3.session.Session(
-            aws_access_key_id=config.access_key_id,
-            aws_secret_access_key=config.secret_access_key,
-            region_name=config.region,
-        )
-        self._objects = _objects(config, session)
-        self._multipart: Any = session.client("s3", endpoint_url=config.endpoint, config=_boto_config(config))
+        self.mode = mode
+        self._create: Literal["create", "overwrite"] = "create" if mode.conditional_create else "overwrite"
+        session = session_of(config)
+        self._objects = object_client(config, session, mode)
+        self._multipart: Any = boto_client(config, session)
 
     def ensure_bucket(self) -> None:
         """Create the bucket if it is not there."""
@@ -84,10 +79,14 @@ class ObjectStore:
     # Whole objects
 
     def put_whole(self, key: str, data: bytes) -> PutOutcome:
-        """Create an object in one request, never over another. Raises Corrupt when other bytes arrived."""
+        """Create an object in one request, never over another. Raises Corrupt when other bytes arrived.
+
+        On a server without conditional create the same bytes may be written over themselves: never others, as the key
+        names the bytes and the signature keeps others out.
+        """
         try:
             with mapped(self.config, f"PUT {key}"):
-                obstore.put(self._objects, key, data, mode="create", use_multipart=False)
+                obstore.put(self._objects, key, data, mode=self._create, use_multipart=False)
         except Exception as error:
             if isinstance(error.__cause__, obstore.exceptions.AlreadyExistsError):
                 return PutOutcome.already_there
@@ -179,41 +178,3 @@ class ObjectStore:
                 self._multipart.abort_multipart_upload(Bucket=self.config.bucket, Key=key, UploadId=upload_id)
         except NotFound:
             return
-
-
-def _objects(config: S3Config, session: boto3.session.Session) -> S3Store:
-    credentials: dict[str, Any] = (
-        {"credential_provider": Boto3CredentialProvider(session)}
-        if config.access_key_id is None
-        else {"access_key_id": config.access_key_id, "secret_access_key": config.secret_access_key}
-    )
-    if config.endpoint is not None:
-        credentials["endpoint"] = config.endpoint
-    return S3Store(
-        config.bucket,
-        region=config.region,
-        checksum_algorithm="SHA256",
-        conditional_put="etag",
-        virtual_hosted_style_request=config.endpoint is None,
-        client_options={
-            "allow_http": True,
-            "connect_timeout": timedelta(seconds=config.connect_seconds),
-            "timeout": timedelta(seconds=config.request_seconds),
-        },
-        retry_config={"max_retries": config.attempts - 1, "retry_timeout": timedelta(seconds=config.request_seconds)},
-        **credentials,
-    )
-
-
-def _boto_config(config: S3Config) -> Config:
-    return Config(
-        connect_timeout=config.connect_seconds,
-        read_timeout=config.request_seconds,
-        retries={"mode": "standard", "total_max_attempts": config.attempts},
-        max_pool_connections=config.connections,
-        # The signature carries the body's SHA-256 and every server checks it. A second checksum, as the SDK would add,
-        # makes some servers refuse the request, and would have to be kept per part until Complete.
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-        s3={"addressing_style": "path" if config.endpoint else "auto", "payload_signing_enabled": True},
-    )

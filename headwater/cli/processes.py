@@ -199,18 +199,20 @@ def logs(
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check this machine, and say how to mend it.
+    """Check this machine and its S3 server; say how to mend them.
 
     Exit code 1 when something would stop us; what would only slow us down is a warning.
     """
     from headwater.stack.addresses import from_environment
     from headwater.stack.description import Ports
-    from headwater.stack.doctor import examine
+    from headwater.stack.doctor import examine, examine_s3
 
     the = frame.of(context)
     ports = replace(Ports.default(), **the.settings.stack.ports())
     external = {f"port {port}" for server in from_environment() for port in ports.of(server).values()}
     checks = [check for check in examine(the.stack.home, ports) if check.name not in external]
+    if the.settings.s3 is not None:
+        checks += examine_s3(the.settings.s3)
     if as_json:
         output.print_json(checks)
     else:

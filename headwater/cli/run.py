@@ -13,6 +13,7 @@ from headwater.cli.frame import AsJson, Frame
 from headwater.rules.errors import NotFound
 
 if TYPE_CHECKING:
+    from headwater.connectors.s3.store import ObjectStore
     from headwater.streams.runtime.processor import Processor
 
 GROUPS = {
@@ -79,10 +80,28 @@ def _processor(the: Frame, group: str) -> Processor:
 
     the.store.check_bucket()
     if group == "upload-files":
-        return FilesLane(the.settings.upload, the.catalog, the.store)
+        return FilesLane(the.settings.upload, the.catalog, _store_to_write(the))
     if group == "upload-parts":
-        return PartsLane(the.settings.upload, the.catalog, the.store)
+        return PartsLane(the.settings.upload, the.catalog, _store_to_write(the))
     return Verifier(the.settings.verify, the.catalog, the.store, large=group == "verify-large")
+
+
+def _store_to_write(the: Frame) -> ObjectStore:
+    """The store, in the mode that the server's answers to the probe allow. Raises Refused where they allow none."""
+    from headwater.connectors.s3.mode import choose, findings
+    from headwater.connectors.s3.probe import probe
+    from headwater.connectors.s3.store import ObjectStore
+    from headwater.observe import logs, metrics
+
+    config = the.settings.needed_s3()
+    answers = probe(config)
+    for one in findings(answers):
+        metrics.S3_CAPABILITY.labels(one.capability).set(one.has)
+        if not one.has:
+            logs.logger().warning("s3.lacks", capability=one.capability, means=one.means)
+    mode = choose(answers, config.place)
+    logs.logger().info("s3.mode", bucket=config.place, mode=str(mode))
+    return ObjectStore(config, mode)
 
 
 def _commit(the: Frame, dataset: str) -> None:
@@ -94,7 +113,7 @@ def _commit(the: Frame, dataset: str) -> None:
     if dataset != config.dataset:  # the repository that the settings name is the one of their dataset
         config = replace(config, dataset=dataset, repository=None)
     the.store.check_bucket()
-    committer = Committer(config, catalog=the.catalog, objects=the.store, lakefs=the.lakefs, kafka=the.kafka)
+    committer = Committer(config, catalog=the.catalog, objects=_store_to_write(the), lakefs=the.lakefs, kafka=the.kafka)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: committer.stop())
 

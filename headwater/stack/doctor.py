@@ -14,6 +14,10 @@ from typing import Literal
 
 import psutil
 
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.mode import Answers, choose, findings
+from headwater.connectors.s3.probe import probe
+from headwater.rules.errors import HeadwaterError, Refused, Unavailable
 from headwater.stack import processes, toolchains
 from headwater.stack.cache import cache_folder
 from headwater.stack.description import PROGRAMS, Ports, toolchain
@@ -125,6 +129,30 @@ def check_clock(synchronised: bool | None) -> Check:
         fix = "Turn time synchronisation on (timedatectl set-ntp true): S3 refuses requests signed 15 minutes off."
         return Check("clock", "warn", "not synchronised", fix)
     return Check("clock", "ok", "synchronised" if synchronised else "nothing here tells whether it is synchronised")
+
+
+def check_s3(answers: Answers, place: str) -> list[Check]:
+    """The mode that the server allows, and a line for each thing that it lacks."""
+    lacking = [
+        Check(f"s3: {one.capability}", "warn", "the server does not do it", f"Nothing must be done: {one.means}.")
+        for one in findings(answers)
+        if not one.has
+    ]
+    try:
+        mode = choose(answers, place)
+    except Refused as refused:
+        return [Check("s3 server", "fail", refused.happened, refused.advice), *lacking]
+    return [Check("s3 server", "ok", f"{place}: {mode}"), *lacking]
+
+
+def examine_s3(config: S3Config) -> list[Check]:
+    """Asks the server; writes and removes some tiny objects. One that does not answer may just be stopped."""
+    try:
+        return check_s3(probe(config), config.place)
+    except Unavailable as error:
+        return [Check("s3 server", "warn", error.happened, error.advice)]
+    except HeadwaterError as error:
+        return [Check("s3 server", "fail", error.happened, error.advice)]
 
 
 def examine(home: Path, ports: Ports) -> list[Check]:

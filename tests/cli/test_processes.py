@@ -49,6 +49,8 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     assert {process["state"] for process in up.json["processes"]} <= {"running", "paused"}
     assert {server["state"] for server in up.json["servers"]} == {"external"}
 
+    assert "conditional create, checksums when_supported" in command("logs", "upload-files").out
+
     eventually(lambda: verified(command) == 2, within_seconds=60)
     first = command("dataset", "commit", "-m", "first", "--json").json
     assert (first["version"], first["added"], first["files"]) == (1, 2, 2)
@@ -150,6 +152,18 @@ def test_doctor_checks_the_machine(command):
 
     assert {"python", "memory", "inotify watches"} <= {check["name"] for check in checks}
     assert all(check["fix"] for check in checks if check["level"] == "fail")
+
+
+@pytest.mark.usefixtures("on_stack")
+def test_doctor_asks_the_s3_server_what_it_can_and_says_the_mode(command, bucket):
+    checks = {check["name"]: check for check in command("doctor", "--json").json}
+    assert checks["s3 server"]["level"] == "ok"
+    assert "conditional create, checksums when_supported" in checks["s3 server"]["found"]
+
+    absent = bucket.replace("?", "x?")
+    checks = {check["name"]: check for check in command("doctor", "--json", HEADWATER_S3=absent).json}
+    assert checks["s3 server"]["level"] == "fail"
+    assert "Create the bucket" in checks["s3 server"]["fix"]
 
 
 def test_status_without_anything_says_how_to_begin(command):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from headwater.connectors.s3.mode import Answers
 from headwater.stack import doctor
 from headwater.stack.description import Ports
 from headwater.stack.doctor import GIB, Check, Level
@@ -43,6 +45,15 @@ def test_each_finding_has_its_level_and_every_bad_one_a_fix(check: Check, level:
     assert check.level == level
     assert check.found
     assert bool(check.fix) == (level != "ok") or check.name == "maven"
+
+
+def test_an_s3_server_is_judged_by_what_it_did() -> None:
+    able = Answers(*[True] * 9)
+    assert [check.level for check in doctor.check_s3(able, "films")] == ["ok"]
+    without = replace(able, create_is_conditional=False)
+    assert [check.level for check in doctor.check_s3(without, "films")] == ["ok", "warn"]
+    dangerous = replace(without, signed_body_is_checked=False)
+    assert [check.level for check in doctor.check_s3(dangerous, "films")] == ["fail", "warn", "warn"]
 
 
 def test_a_missing_tool_that_is_fetched_is_no_fault() -> None:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
-import socket
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -106,63 +102,18 @@ def test_parts_make_one_object(store: ObjectStore) -> None:
             ended()
 
 
-class Flipper:
-    """A TCP pass-through that flips one byte of a marked body, as a broken network card may."""
-
-    MARK = b"flip this: "
-
-    def __init__(self, server: tuple[str, int]) -> None:
-        self._server = server
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(self._server)
-            threading.Thread(target=self._carry, args=(client, server, True), daemon=True).start()
-            threading.Thread(target=self._carry, args=(server, client, False), daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket, flip: bool) -> None:
-        try:
-            while data := source.recv(1 << 16):
-                target.sendall(data.replace(self.MARK + b"a", self.MARK + b"b") if flip else data)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        if not flip:
-            source.close()
-            target.close()
-
-    def close(self) -> None:
-        self._listener.close()
-
-
-@pytest.fixture
-def flipped(bucket: str) -> Iterator[ObjectStore]:
-    address = urlsplit(bucket)
-    flipper = Flipper((address.hostname or "", address.port or 0))
-    config = replace(S3Config.from_url(bucket), endpoint=f"http://127.0.0.1:{flipper.port}", attempts=1)
-    yield ObjectStore(config)
-    flipper.close()
-
-
 def test_the_server_refuses_a_whole_object_whose_bytes_changed_on_the_way(
-    flipped: ObjectStore, store: ObjectStore
+    flipped: S3Config, store: ObjectStore
 ) -> None:
     with pytest.raises(Corrupt, match="do not match their checksum"):
-        flipped.put_whole("x", Flipper.MARK + b"a")
+        ObjectStore(flipped).put_whole("x", b"flip this: a")
     assert store.head("x") is None
 
 
-def test_the_server_refuses_a_part_whose_bytes_changed_on_the_way(flipped: ObjectStore, store: ObjectStore) -> None:
+def test_the_server_refuses_a_part_whose_bytes_changed_on_the_way(flipped: S3Config, store: ObjectStore) -> None:
     upload = store.create_multipart("x")
     with pytest.raises(Corrupt, match="do not match their checksum"):
-        flipped.upload_part("x", upload, 1, Flipper.MARK + b"a")
+        ObjectStore(flipped).upload_part("x", upload, 1, b"flip this: a")
     assert store.list_parts("x", upload) == {}
 
 
