@@ -31,6 +31,8 @@ _CREDENTIALS = {
 }
 _CHECKSUM = {"BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "ContentSHA256Mismatch"}
 _SKEW = {"RequestTimeTooSkewed", "RequestExpired"}
+_CLIENT_REQUEST = re.compile(r"^Generic S3 error: Error performing .*? - ")
+"""How obstore begins: the request and its retry settings, which our own sentences name already."""
 _BUSY_STATUS = {408, 409, 429, 500, 502, 503, 504}
 
 
@@ -57,7 +59,7 @@ def _from_obstore(error: Exception) -> tuple[int, str, str]:
     status = _STATUS.search(text)
     code = _CODE.search(text)
     message = _MESSAGE.search(text)
-    first_line = text.split("\n", 1)[0]
+    first_line = _CLIENT_REQUEST.sub("", text.split("\n", 1)[0])
     return int(status[1]) if status else 0, code[1] if code else "", message[1] if message else first_line
 
 

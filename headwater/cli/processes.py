@@ -142,10 +142,13 @@ def _print_status(the: Frame, *, as_json: bool) -> None:
         output.say(console, f"There is no local stack in {folder} yet: `headwater up` starts one.")
     console.print()
     console.print(output.table(_PROCESS, [_process_row(one) for one in statuses], right=("pid",)))
+    for process in statuses:
+        if process.reason:
+            output.say(console, f"\n{process.name} is {process.state}: {process.reason}")
 
 
 _SERVER = ("server", "state", "address", "version", "up", "memory")
-_PROCESS = ("process", "state", "up", "pid", "metrics, health, schemas", "")
+_PROCESS = ("process", "state", "up", "pid", "metrics, health, schemas")
 _STYLES = {
     "running": "green",
     "external": "green",
@@ -166,7 +169,7 @@ def _server_row(server: ServerStatus) -> tuple[str | Text, ...]:
 def _process_row(process: ProcessStatus) -> tuple[str | Text, ...]:
     up = output.duration(process.uptime_seconds) if process.uptime_seconds is not None else ""
     state = Text(process.state, style=_STYLES.get(process.state, "red"))
-    return process.name, state, up, str(process.pid or ""), process.url or "", process.reason
+    return process.name, state, up, str(process.pid or ""), process.url or ""
 
 
 def logs(

@@ -151,7 +151,9 @@ def _drained(judged: Judgement) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Records a second for people."""
+    """Records a second for people; a minute where they are few."""
     if per_second is None:
         return ""
+    if 0 < abs(per_second) < 1:
+        return f"{per_second * 60:.1f}/min"
     return f"{per_second:,.0f}/s" if abs(per_second) >= 10 else f"{per_second:.1f}/s"
