@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported, though not by name
 
 from headwater.connectors.kafka.client import Kafka
 from headwater.rules.errors import NotFound
 
 _SECONDS = 15.0
+_ELECTION_SECONDS = 5.0
+_ELECTION_PAUSE_SECONDS = 0.1
+_ELECTION = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 _NAMED = 8
 """A cluster may have a thousand topics: an error names the nearest few."""
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -71,14 +75,23 @@ def at_times(kafka: Kafka, times_ms: Mapping[Place, int]) -> dict[Place, int]:
 def _listed(
     kafka: Kafka, wanted: dict[Place, OffsetSpec], level: IsolationLevel = IsolationLevel.READ_COMMITTED
 ) -> dict[Place, int]:
+    """A partition that is just changing its leader, or was made a moment ago, is asked again for a few seconds."""
     if not wanted:
         return {}
-    try:
-        futures = kafka.admin().list_offsets(
-            {TopicPartition(*place): spec for place, spec in wanted.items()},
-            isolation_level=level,
-            request_timeout=_SECONDS,
-        )
-        return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
-    except KafkaException as error:
-        raise kafka.mapped(error, asked="Offsets were to be listed.") from error
+    deadline = time.monotonic() + _ELECTION_SECONDS
+    while True:
+        try:
+            return _answered(kafka, wanted, level)
+        except KafkaException as error:
+            if error.args[0].code() not in _ELECTION or time.monotonic() > deadline:
+                raise kafka.mapped(error, asked="Offsets were to be listed.") from error
+        time.sleep(_ELECTION_PAUSE_SECONDS)
+
+
+def _answered(kafka: Kafka, wanted: dict[Place, OffsetSpec], level: IsolationLevel) -> dict[Place, int]:
+    futures = kafka.admin().list_offsets(
+        {TopicPartition(*place): spec for place, spec in wanted.items()},
+        isolation_level=level,
+        request_timeout=_SECONDS,
+    )
+    return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
