@@ -51,6 +51,9 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         return error.exit_code
     keep(folder, chosen.name, chosen.quick, result)
     print(json.dumps(result))
+    if hasattr(benchmark, "failure") and (failure := benchmark.failure(result)):
+        print(f"bench/run {chosen.name}: {failure}", file=sys.stderr)
+        return 1
     return 0
 
 

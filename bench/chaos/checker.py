@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from chaos.evidence import Delta, Evidence, Held, Version
+from chaos.evidence import Delta, Evidence, Held, Pause, Version
 from chaos.journal import Path, State, first_out_of_order, were_never
 from chaos.traffic import Request
 from headwater.rules.identity import object_key
@@ -227,7 +227,8 @@ _NOT_SAID = "no such record"
 
 def _sent_again(evidence: Evidence) -> Iterator[Finding]:
     """A PUT that began while the catalog showed its object or part as finished, or after a ListParts that followed
-    the part's own success. A PUT that was under way meanwhile is none, nor one whose success nobody had looked at.
+    the part's own success. A PUT that was under way meanwhile is none, nor one whose success nobody had looked at, nor
+    one that was in hand when its uploader was stopped, and that went on with it.
     """
     listings: dict[tuple[str, str], list[Request]] = defaultdict(list)
     done: dict[tuple[str, str | None, int | None], float] = {}
@@ -245,6 +246,8 @@ def _sent_again(evidence: Evidence) -> Iterator[Finding]:
         subject = request.key if request.part is None else f"{request.key} part {request.part}"
         this = (request.key, request.upload_id, request.part)
         if before and before[-1].finished:
+            if any(pause.began < before[-1].at and _goes_on(pause, request) for pause in evidence.pauses):
+                continue
             late = request.began - before[-1].at
             yield Finding("resent_part", subject, f"sent {late:.3f} s after the catalog showed it finished")
         elif any(
@@ -254,3 +257,11 @@ def _sent_again(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("resent_part", subject, "sent again after ListParts showed it finished")
         if request.succeeded:
             done[this] = min(done.get(this, float("inf")), request.ended)
+
+
+IN_HAND_SECONDS = 1.0
+"""How long after its process goes on a request that was about to be sent may begin: hashing and signing come first."""
+
+
+def _goes_on(pause: Pause, request: Request) -> bool:
+    return pause.member.startswith("upload-") and 0 <= request.began - pause.ended <= IN_HAND_SECONDS

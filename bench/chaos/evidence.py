@@ -60,6 +60,15 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """A process was stopped at ``began`` and went on at ``ended``."""
+
+    member: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
 class OnDisk:
     state: State
     mtime_ns: int
@@ -82,3 +91,4 @@ class Evidence:
     dead: Sequence[DeadLetter] = ()
     requests: Sequence[Request] = ()
     shown: Sequence[Shown] = ()
+    pauses: Sequence[Pause] = ()

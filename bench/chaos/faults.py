@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
 from chaos import servers as all_servers
-from chaos.members import Members
+from chaos.evidence import Pause
+from chaos.members import Ended, Members, wait_until
 from chaos.servers import Servers
+from headwater.stack.addresses import Addresses
 
 LONG_SECONDS = 13.0
 """Longer than the groups' session (6 s), a transaction (10 s) and the broker's patience with either."""
+
+PATHS = ("kafka", "s3", "postgres")
+"""The network paths that go bad."""
+
+_OURS = ("agent", "upload-files", "upload-parts", "verify-objects", "verify-large", "commit")
+_ON_PATHS = ("drop", "refuse", "delay", "stall", "half-close")
+_ON_SERVERS = ("restart", "away")
+
+DECK = (
+    *[f"kill {name}" for name in _OURS] * 3,
+    *[f"stop {name}" for name in _OURS],
+    *[f"{fault} {name}" for fault in _ON_SERVERS for name in all_servers.NAMES],
+    *[f"{fault} {path}" for fault in _ON_PATHS for path in PATHS],
+    *["second-committer", "second-agent"] * 2,
+)
+"""The kinds of faults, each as often as it comes before the deck is shuffled again."""
+KINDS = tuple(dict.fromkeys(DECK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,51 +49,118 @@ class Fault:
     def __str__(self) -> str:
         return f"{self.name} {self.victim} for {self.seconds:.1f} s"
 
-
-PATHS = ("kafka", "s3", "postgres")
-"""The network paths that go bad."""
-
-
-def plan(random: Random, seconds: float, *, away_seconds: float) -> list[Fault]:
-    """Faults that together last about ``seconds``; a server is away for ``away_seconds`` at most."""
-    found: list[Fault] = []
-    while (used := sum(one.after + one.seconds for one in found)) < seconds:
-        kind = random.choice(_KINDS)
-        after = random.uniform(0.2, 2.0)
-        if kind == "kill":
-            fault = Fault("kill", random.choice(Members.NAMES), random.uniform(0, 1.5), after)
-        elif kind == "stop":
-            fault = Fault("stop", random.choice(Members.NAMES), LONG_SECONDS, after)
-        elif kind == "server":
-            longest = random.choice((1.0, 5.0, away_seconds))
-            fault = Fault("server", random.choice(all_servers.NAMES), min(longest, away_seconds), after)
-        elif kind in ("second-committer", "second-agent"):
-            fault = Fault(kind, "", random.uniform(1, 4), after)
-        else:
-            fault = Fault(kind, random.choice(PATHS), random.choice((0.5, 3.0, min(12.0, away_seconds))), after)
-        if used + fault.after + fault.seconds > 1.5 * seconds:
-            fault = Fault("kill", random.choice(Members.NAMES), 0.5, after)
-        found.append(fault)
-    return found
+    @property
+    def kind(self) -> str:
+        """One of ``KINDS``: the second member of a group counts as the first."""
+        return f"{self.name} {self.victim.partition('.')[0]}".rstrip()
 
 
-_KINDS = (
-    *["kill"] * 5,
-    *["stop"] * 2,
-    *["server"] * 2,
-    "drop", "refuse", "delay", "stall", "half-close",
-    "second-committer", "second-agent",
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Inflicted:
+    """A fault that happened, from ``began`` to ``ended`` (seconds since 1970)."""
+
+    fault: Fault
+    began: float
+    ended: float
+
+
+class Deck:
+    """Deals the faults of one round after the other: no kind comes twice before each has come once."""
+
+    def __init__(self, random: Random, seconds: float, *, away_seconds: float) -> None:
+        """A round's faults last about ``seconds`` together; a server is away for ``away_seconds``."""
+        self._random = random
+        self._seconds = seconds
+        self._away_seconds = away_seconds
+        self._cards: list[str] = []
+        self._held_back: list[Fault] = []
+
+    def deal(self) -> list[Fault]:
+        """The faults of the next round. One that is too long for what is left of the round begins the next one."""
+        found: list[Fault] = []
+        waiting, self._held_back = self._held_back, []
+        used = 0.0
+        while used < self._seconds:
+            fault = waiting.pop(0) if waiting else self._draw()
+            lasts = fault.after + fault.seconds
+            if found and used + lasts > 1.5 * self._seconds:
+                self._held_back.append(fault)
+            else:
+                found.append(fault)
+                used += lasts
+        self._held_back = [*waiting, *self._held_back]
+        return found
+
+    def _draw(self) -> Fault:
+        if not self._cards:
+            self._cards = list(DECK)
+            self._random.shuffle(self._cards)
+        name, _, victim = self._cards.pop().partition(" ")
+        if victim in _OURS:
+            victim = self._random.choice([one for one in Members.NAMES if one.partition(".")[0] == victim])
+        return Fault(name, victim, self._lasts(name), self._random.uniform(0.2, 2.0))
+
+    def _lasts(self, name: str) -> float:
+        random = self._random
+        if name == "kill":
+            return random.uniform(0, 1.5)
+        if name == "stop":
+            return LONG_SECONDS
+        if name == "restart":
+            return random.choice((1.0, 5.0))
+        if name == "away":
+            return self._away_seconds
+        if name in _ON_PATHS:
+            return random.choice((0.5, 3.0, min(12.0, self._away_seconds)))
+        return random.uniform(1, 4)
+
+
+ECHO_SECONDS = 5.0
+"""A server that is back may still turn callers away: a broker elects, a database recovers."""
+
+
+def explains(one: Inflicted, ended: Ended, addresses: Addresses) -> bool:
+    """Whether the plan foresees that a process ended so: it found a server away when it started, and says which (its
+    service manager starts it again, and so do we); or it is the older of two committers.
+    """
+    if ended.ended < one.began or ended.began > one.ended + ECHO_SECONDS:
+        return False
+    if one.fault.name == "second-committer":
+        return ended.name.startswith("commit") and ended.code == _FENCED
+    if one.fault.victim not in all_servers.NAMES or ended.code != _UNAVAILABLE:
+        return False
+    address = getattr(addresses, one.fault.victim)
+    return (urlsplit(address).netloc or address).rpartition("@")[2] in ended.words
+
+
+_UNAVAILABLE = 69
+_FENCED = 4
 
 
 class Inflict:
-    """Carries a plan out. ``accepted_agents`` counts second agents that were not refused."""
+    """Carries plans out. ``accepted_agents`` counts second agents that were not refused."""
 
     def __init__(self, members: Members, servers: Servers, report: Callable[[str], None]) -> None:
         self._members = members
         self._servers = servers
         self._report = report
+        self.history: list[Inflicted] = []
         self.accepted_agents = 0
+
+    def counts(self) -> dict[str, int]:
+        """How often each of ``KINDS`` happened."""
+        counted = Counter(one.fault.kind for one in self.history)
+        return {kind: counted[kind] for kind in KINDS}
+
+    def pauses(self) -> list[Pause]:
+        return [Pause(one.fault.victim, one.began, one.ended) for one in self.history if one.fault.name == "stop"]
+
+    def unexplained(self) -> list[Ended]:
+        """Processes that ended by themselves although no fault makes them."""
+        addresses = self._servers.addresses
+        return [
+            ended for ended in self._members.ended if not any(explains(one, ended, addresses) for one in self.history)
+        ]
 
     def all(self, faults: list[Fault]) -> None:
         for fault in faults:
@@ -81,7 +169,9 @@ class Inflict:
             self.one(fault)
 
     def one(self, fault: Fault) -> None:
+        began = time.time()
         getattr(self, "_" + fault.name.replace("-", "_"))(fault)
+        self.history.append(Inflicted(fault, began, time.time()))
         self._members.start_all()
 
     def _kill(self, fault: Fault) -> None:
@@ -93,10 +183,12 @@ class Inflict:
         time.sleep(fault.seconds)
         self._members.resume(fault.victim)
 
-    def _server(self, fault: Fault) -> None:
+    def _restart(self, fault: Fault) -> None:
         self._servers.kill(fault.victim)
         time.sleep(fault.seconds)
         self._servers.start()
+
+    _away = _restart
 
     def _second_committer(self, fault: Fault) -> None:
         self._members.start("commit.2")
@@ -104,7 +196,8 @@ class Inflict:
         self._members.kill("commit.2")
 
     def _second_agent(self, fault: Fault) -> None:
-        if self._members.agent_facts() and self._members.second_agent() == 0:
+        wait_until(self._members.agent_facts, 20)
+        if self._members.second_agent() == 0:
             self.accepted_agents += 1
         time.sleep(fault.seconds)
 

@@ -37,11 +37,22 @@ retry_seconds = 2
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process that ended by itself. ``words`` are the last lines of its log."""
+    """A process that ended by itself, between ``began`` and ``ended`` (seconds since 1970): its exit code, and the last
+    lines that it wrote."""
 
     name: str
     code: int
     words: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    process: subprocess.Popen[bytes]
+    began: float
+    log_begins: int
+    """Bytes of the log that are its predecessors'."""
 
 
 class Members:
@@ -66,7 +77,7 @@ class Members:
         (folder / "headwater.toml").write_text(_SETTINGS)
         own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         self._environment = own | addresses.environment()
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, _Running] = {}
         self._killed: set[int] = set()
         self.ended: list[Ended] = []
         """What ended although nobody had killed it."""
@@ -93,22 +104,30 @@ class Members:
     def start(self, name: str, state: str = "state") -> None:
         before = self._running.get(name)
         if before is not None:
-            if (code := before.poll()) is None:
+            if before.process.poll() is None:
                 return
-            if before.pid not in self._killed:
-                self.ended.append(Ended(name, code, self._last_words(name)))
+            self._note_end(name, before)
         with self._log(name).open("ab") as log:
-            self._running[name] = subprocess.Popen(
+            process = subprocess.Popen(
                 [*self._command(state), *self._arguments(name)],
                 cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
+            self._running[name] = _Running(process, time.time(), log.tell())
+
+    def _note_end(self, name: str, running: _Running) -> None:
+        if running.process.pid in self._killed:
+            return
+        log = self._log(name)
+        said = log.read_bytes()[running.log_begins :].decode(errors="replace").splitlines()
+        words = " | ".join(said[-6:])[-1500:]
+        self.ended.append(Ended(name, running.process.returncode, words, running.began, log.stat().st_mtime))
 
     def kill(self, name: str) -> None:
-        process = self._running.get(name)
-        if process is not None and process.poll() is None:
-            self._killed.add(process.pid)
-            process.kill()
-            process.wait(10)
+        running = self._running.get(name)
+        if running is not None and running.process.poll() is None:
+            self._killed.add(running.process.pid)
+            running.process.kill()
+            running.process.wait(10)
 
     def pause(self, name: str) -> None:
         self._signal(name, signal.SIGSTOP)
@@ -132,7 +151,7 @@ class Members:
 
     def agent_facts(self) -> dict[str, Any]:
         """What the agent says of itself; empty where it does not answer."""
-        process = self._running["agent"]
+        process = self._running["agent"].process
         try:
             url = (self.folder / "state" / "run" / f"agent-{SOURCE}.{process.pid}.http").read_text().strip()
             with urllib.request.urlopen(f"{url}/healthz", timeout=2) as answer:
@@ -155,13 +174,9 @@ class Members:
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def _last_words(self, name: str) -> str:
-        lines = self._log(name).read_text(errors="replace").splitlines()
-        return " | ".join(lines[-6:])[-1500:]
-
     def _signal(self, name: str, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
-            self._running[name].send_signal(number)
+            self._running[name].process.send_signal(number)
 
 
 def wait_until(condition: Any, within_seconds: float) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 import psycopg
 
 from chaos.checker import Finding, judge
-from chaos.faults import Fault, Inflict, plan
+from chaos.evidence import Evidence
+from chaos.faults import Deck, Fault, Inflict
 from chaos.gather import Gatherer
 from chaos.members import DATASET, Members, wait_until
 from chaos.servers import Servers
@@ -44,9 +45,8 @@ class Chaos:
         self.shape = shape
         self.through_proxies = servers.addresses
         self._servers = servers
-        self._random = Random(seed)
-        self._report = report
-        self._inflict = Inflict(self.members, servers, report)
+        self._deck = Deck(Random(seed), shape.seconds, away_seconds=shape.away_seconds)
+        self.inflict = Inflict(self.members, servers, report)
 
     def begin(self) -> None:
         """The installation runs, and its folder has its first files."""
@@ -61,14 +61,17 @@ class Chaos:
 
     def round(self, faults: list[Fault] | None = None) -> list[Finding]:
         """One round; what the checker found. ``faults`` None: the next ones by the seed."""
-        faults = faults or plan(self._random, self.shape.seconds, away_seconds=self.shape.away_seconds)
+        faults = faults or self._deck.deal()
         self.workload.start(large_every=self.shape.large_every)
         try:
-            self._inflict.all(faults)
+            self.inflict.all(faults)
         finally:
             self.workload.stop()
             self._servers.heal()
-        return [*self.come_to_rest(), *judge(self.gatherer.gather()), *self._behaviour()]
+        return [*self.come_to_rest(), *judge(self.evidence()), *self._behaviour()]
+
+    def evidence(self) -> Evidence:
+        return replace(self.gatherer.gather(), pauses=self.inflict.pauses())
 
     def come_to_rest(self) -> list[Finding]:
         """All that is mended ends its work, and a version is made of it."""
@@ -113,20 +116,13 @@ class Chaos:
 
     def _behaviour(self) -> list[Finding]:
         """What no evidence shows: who ended without being killed, who wrote a traceback, who was let in."""
-        found = [
-            Finding("ended", one.name, f"with {one.code}: {one.words}")
-            for one in self.members.ended
-            if not (one.name.startswith("commit") and "another committer" in one.words.lower())
-            and one.code != _UNAVAILABLE
-        ]
+        found = [Finding("ended", one.name, f"with {one.code}: {one.words}") for one in self.inflict.unexplained()]
         found += [Finding("ended", name, "wrote a traceback") for name in self.members.tracebacks()]
-        if self._inflict.accepted_agents:
+        if self.inflict.accepted_agents:
             found.append(Finding("ended", "second agent", "was not refused"))
         return found
 
 
-_UNAVAILABLE = 69
-"""How a process ends that finds a server away when it starts: its service manager starts it again, and so do we."""
 _BUSY = ("dirty", "settling", "reading", "held", "outbox", "pending", "directories_due")
 
 

@@ -28,11 +28,11 @@ FAULTS = [
     Fault("drop", "s3", 0.2, 0.5),
     Fault("kill", "upload-parts", 0.3, 0.3),
     Fault("stop", "upload-files", LONG_SECONDS, 0.3),
-    Fault("server", "kafka", 0.5, 0.5),
+    Fault("restart", "kafka", 0.5, 0.5),
     Fault("half-close", "s3", 0.5, 0.5),
     Fault("second-committer", "", 2.0, 0.2),
     Fault("kill", "verify-objects", 0.2, 0.2),
-    Fault("server", "postgres", 0.5, 0.5),
+    Fault("restart", "postgres", 0.5, 0.5),
     Fault("second-agent", "", 0.2, 0.2),
 ]
 
