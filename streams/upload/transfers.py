@@ -46,7 +46,11 @@ class Transfers:
 
         def one(item: Item, reserved: int) -> Result:
             try:
+                if failed.is_set() or not go_on():
+                    raise _LeftOut
                 return work(item)
+            except _LeftOut:
+                raise
             except BaseException:
                 failed.set()
                 raise
@@ -65,6 +69,10 @@ class Transfers:
         self._threads.shutdown()
 
 
+class _LeftOut(Exception):
+    """The item waited for a thread, and meanwhile nothing more was to begin."""
+
+
 def _collected(running: Iterable[Future[Result]]) -> Finished[Result]:
     results: list[Result] = []
     failure: HeadwaterError | None = None
@@ -72,6 +80,8 @@ def _collected(running: Iterable[Future[Result]]) -> Finished[Result]:
     for future in running:
         try:
             results.append(future.result())
+        except _LeftOut:
+            continue
         except HeadwaterError as error:
             failure = failure or error
         except Exception as error:  # a defect of ours: raised once nothing is under way any more

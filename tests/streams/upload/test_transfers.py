@@ -75,6 +75,26 @@ def test_after_a_failure_nothing_more_begins_and_what_is_done_is_kept(transfers:
     assert again.results == (0, 1, 2), "the room of what failed was given back"
 
 
+def test_what_waits_for_a_thread_when_nothing_more_may_begin_is_left_out(transfers: Transfers) -> None:
+    begun: list[int] = []
+    submitted, over = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from range(40)
+        submitted.set()
+
+    def work(number: int) -> int:
+        begun.append(number)
+        assert submitted.wait(10), "the first four hold the threads until all others wait for one"
+        over.set()
+        return number
+
+    finished = transfers.run(items(), work, size=lambda _: 0, go_on=lambda: not over.is_set())
+    assert sorted(begun) == [0, 1, 2, 3]
+    assert finished.results == (0, 1, 2, 3)
+    assert finished.failure is None
+
+
 def test_a_defect_is_raised_after_everything_came_to_rest(transfers: Transfers) -> None:
     begun, resting = threading.Event(), threading.Event()
 
