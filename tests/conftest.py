@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from hypothesis import settings
 
 from headwater.rules.errors import HeadwaterError
 from headwater.stack.addresses import Addresses
@@ -32,6 +33,12 @@ from headwater.stack.progress import Step
 from headwater.stack.s3 import create_bucket
 
 T = TypeVar("T")
+
+# Ordinary runs draw the same examples each time; a deep one draws new ones, and many more where a test says so. Both
+# print what reproduces a failure.
+settings.register_profile("ordinary", derandomize=True, print_blob=True)
+settings.register_profile("deep", print_blob=True)
+settings.load_profile(os.environ.get("HEADWATER_HYPOTHESIS", "ordinary"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

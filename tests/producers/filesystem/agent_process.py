@@ -59,17 +59,21 @@ def wrap_step(step: str) -> None:
         wrap(Requests, "_mark", after=True)
 
 
+def make_agent(given: dict[str, Any], catalog: Catalog) -> Agent:
+    settings = {**given["config"], **{name: Path(given["config"][name]) for name in ("root", "state_folder")}}
+    kafka = Kafka(KafkaConfig(given["kafka"], prefix=given["prefix"]))
+    agent = Agent(AgentConfig(**settings), kafka, catalog)
+    signal.signal(signal.SIGTERM, lambda *_: agent.stop())
+    return agent
+
+
 def main() -> None:
     step, text = sys.argv[1:]
     given = json.loads(text)
-    settings = {**given["config"], **{name: Path(given["config"][name]) for name in ("root", "state_folder")}}
     logs.configure(as_json=True)
     wrap_step(step)
     with Catalog(CatalogConfig(given["catalog"])) as catalog:
-        kafka = Kafka(KafkaConfig(given["kafka"], prefix=given["prefix"]))
-        agent = Agent(AgentConfig(**settings), kafka, catalog)
-        signal.signal(signal.SIGTERM, lambda *_: agent.stop())
-        print(json.dumps(agent.run().as_json()), flush=True)
+        print(json.dumps(make_agent(given, catalog).run().as_json()), flush=True)
 
 
 if __name__ == "__main__":

@@ -150,21 +150,25 @@ def source() -> str:
 
 @pytest.fixture
 def cloud(kafka: Kafka, catalog: Catalog, source: str) -> Iterator[Cloud]:
-    cloud = Cloud(kafka, catalog, source)
-    yield cloud
-    cloud.close()
+    with closing(Cloud(kafka, catalog, source)) as cloud:
+        yield cloud
 
 
-@pytest.fixture
-def config(tmp_path: Path, source: str) -> AgentConfig:
-    root = tmp_path / "root"
-    root.mkdir()
+@pytest.fixture(scope="session")
+def make_cloud(kafka: Kafka, catalog: Catalog) -> Callable[[str], Any]:
+    """The cloud side of a source, for tests that have many."""
+    return lambda source: closing(Cloud(kafka, catalog, source))
+
+
+def quick_config(folder: Path, source: str) -> AgentConfig:
+    """An agent on ``folder``/root whose times are those of tests."""
+    (folder / "root").mkdir()
     return AgentConfig(
         source=source,
         site=SITE,
         dataset="films",
-        root=root,
-        state_folder=tmp_path / "state",
+        root=folder / "root",
+        state_folder=folder / "state",
         settle_seconds=0.2,
         weak_settle_seconds=0.4,
         busy_seconds=1.0,
@@ -174,6 +178,16 @@ def config(tmp_path: Path, source: str) -> AgentConfig:
         checkpoint_seconds=0.2,
         heartbeat_seconds=0.5,
     )
+
+
+@pytest.fixture
+def config(tmp_path: Path, source: str) -> AgentConfig:
+    return quick_config(tmp_path, source)
+
+
+@pytest.fixture(scope="session", name="quick_config")
+def quick_config_fixture() -> Callable[[Path, str], AgentConfig]:
+    return quick_config
 
 
 @dataclass
