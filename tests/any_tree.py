@@ -58,6 +58,29 @@ class Found:
     gid: int
 
 
+def state_of(root: bytes) -> dict[bytes, Found]:
+    """Every file and link below ``root``, by its path there."""
+    found = {}
+    for folder, below, names in os.walk(root):
+        for name in (*below, *names):
+            path = os.path.join(folder, name)
+            entry = os.lstat(path)
+            if stat.S_ISLNK(entry.st_mode):
+                content = os.readlink(path)
+            elif stat.S_ISREG(entry.st_mode):
+                content = _hash(path)
+            else:
+                continue
+            attributes = (entry.st_mtime_ns, stat.S_IMODE(entry.st_mode), entry.st_uid, entry.st_gid)
+            found[os.path.relpath(path, root)] = Found(content, *attributes)
+    return found
+
+
+def _hash(path: bytes) -> bytes:
+    with open(path, "rb") as file:
+        return blake3(file.read()).digest()
+
+
 class AnyTree:
     """The tree below ``root``. ``anchor``, a file that no operation touches, keeps the root from ever being empty."""
 
@@ -90,30 +113,12 @@ class AnyTree:
     # What is there, found independently of the product
 
     def state(self) -> dict[bytes, Found]:
-        """Every file and link, by its path below the root."""
-        found = {}
-        for path in (*self._all(), self._path(b"anchor")):
-            entry = os.lstat(path)
-            if stat.S_ISLNK(entry.st_mode):
-                content = os.readlink(path)
-            elif stat.S_ISREG(entry.st_mode):
-                content = self._hash(path)
-            else:
-                continue
-            mode = stat.S_IMODE(entry.st_mode)
-            found[os.path.relpath(path, self.root)] = Found(
-                content, entry.st_mtime_ns, mode, entry.st_uid, entry.st_gid
-            )
-        return found
+        """Every file and link."""
+        return state_of(self.root)
 
     def specials(self) -> set[bytes]:
         """What can only be named: fifos."""
         return {os.path.relpath(path, self.root) for path in self._all() if stat.S_ISFIFO(os.lstat(path).st_mode)}
-
-    @staticmethod
-    def _hash(path: bytes) -> bytes:
-        with open(path, "rb") as file:
-            return blake3(file.read()).digest()
 
     # Operations
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,9 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from headwater.stack.addresses import Addresses
 from headwater.stack.s3 import client
+from tests.any_tree import CHANGES, DEEP, AnyTree, Change, state_of
 
 MEBIBYTE = 1024 * 1024
 
@@ -195,3 +199,50 @@ def test_versions_equal_the_folder_through_edits_and_kills(river: River, eventua
     assert exported == expected
     log = json.loads(river.run("dataset", "log", "--json"))
     assert [version["version"] for version in log] == [2, 1]
+
+
+@pytest.fixture
+def flowing(river: River, eventually: Callable[..., object]) -> tuple[River, AnyTree]:
+    """A river that is up, and a tree with nothing but its anchor."""
+    outside = river.folder / "outside"
+    outside.mkdir()
+    tree = AnyTree(river.root, outside)
+    river.run("up")
+    eventually(river.is_quiet, within_seconds=60)
+    return river, tree
+
+
+@pytest.mark.timeout(0 if DEEP else 300)
+@settings(
+    max_examples=100 if DEEP else 2,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),  # each day begins with the tree that the one before left
+    suppress_health_check=list(HealthCheck),
+)
+@given(morning=st.lists(CHANGES, min_size=20), night=st.lists(CHANGES, min_size=20), victim=st.integers(0, 99))
+def test_after_any_day_a_version_equals_the_tree_byte_for_byte(
+    morning: list[Change],
+    night: list[Change],
+    victim: int,
+    flowing: tuple[River, AnyTree],
+    eventually: Callable[..., object],
+) -> None:
+    river, tree = flowing
+    names = sorted(river.processes())
+    for change in morning:
+        tree.do(change)
+    river.kill(names[victim % len(names)])
+    for change in night:
+        tree.do(change)
+    tree.close()
+    river.run("up")
+    eventually(river.is_quiet, within_seconds=60)
+    river.run("dataset", "commit", "--message", "any day")
+
+    expected = tree.state()
+    shutil.rmtree(river.folder / "out", ignore_errors=True)
+    river.run("dataset", "export", "latest", "out")
+    exported = state_of(os.fsencode(river.folder / "out" / "photos"))
+    assert exported == expected
+    assert sorted(river.version().values()) == sorted(river.tree().values())
+    river.run("dataset", "verify", "latest", "--deep")
