@@ -104,6 +104,7 @@ class Walk:
             self._recorder.except_path(path, f"unreadable: {error.strerror}")
             return
         self._recorder.clear_path(path)
+        self._index.exceptions.make_due_in(path, self._clock())
         self._index.directories.listed(path, at=began_at, is_mount=mount)
 
     def _consider(self, directory: bytes, step: list[tuple[bytes, os.stat_result]]) -> int:
@@ -149,4 +150,5 @@ class Walk:
         self._index.files.mark_all_missing(path, self._clock())
         self._index.directories.make_below_due(path, self._clock())
         self._index.directories.remove(path)
+        self._index.exceptions.make_due_below(path, self._clock())
         self._recorder.clear_path(path)

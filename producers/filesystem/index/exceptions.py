@@ -44,6 +44,24 @@ class Exceptions:
     def postpone(self, path: bytes, retry_at: float) -> None:
         self._database.execute("UPDATE exceptions SET retry_at = ? WHERE path = ?", (retry_at, path))
 
+    def make_due_in(self, directory: bytes, at: float) -> None:
+        """Look again at the paths of this directory: it was listed, and some of them may be gone."""
+        if self.count:  # nearly always there is none, and every listing asks
+            below = len(directory) + 1 if directory else 0
+            self._database.execute(
+                "UPDATE exceptions SET retry_at = min(retry_at, ?) WHERE path > ? AND path < ? "
+                "AND instr(substr(path, ?), x'2f') = 0",
+                (at, *_bounds(directory), below + 1),
+            )
+
+    def make_due_below(self, directory: bytes, at: float) -> None:
+        """Look again at everything below this directory: it is gone."""
+        if self.count:
+            self._database.execute(
+                "UPDATE exceptions SET retry_at = min(retry_at, ?) WHERE path > ? AND path < ?",
+                (at, *_bounds(directory)),
+            )
+
     def page(self, after: bytes, limit: int) -> list[tuple[bytes, str]]:
         """In order of path, beginning behind ``after``: for people."""
         rows = self._database.execute(
@@ -54,3 +72,8 @@ class Exceptions:
     def clear(self) -> None:
         self._database.execute("DELETE FROM exceptions")
         self.count = 0
+
+
+def _bounds(directory: bytes) -> tuple[bytes, bytes]:
+    """All paths below a directory lie between these: '0' follows '/', and no name has 256 bytes."""
+    return (directory + b"/", directory + b"0") if directory else (b"", b"\xff" * 256)

@@ -204,20 +204,22 @@ class Day:
         self.eventually(lambda: self.agent.status()["overflows"] > before, 20)
 
     def wait_until_quiet(self) -> None:
-        """Until the agent has nothing to do and the log says what the tree is, which the failure shows otherwise."""
-        tree, deadline = self.tree.state(), time.monotonic() + 30
-        while not (self.cloud.read() and told(self.cloud) == tree and self.agent.is_idle()):
+        """Until the agent has nothing to do and has said what the tree is; what differs is shown otherwise."""
+        tree, specials, deadline = self.tree.state(), self.tree.specials(), time.monotonic() + 30
+        while not (self._told() == (tree, specials) and self.agent.is_idle()):
             if time.monotonic() > deadline:
-                assert told(self.cloud) == tree, self.agent.log()
+                assert self._told() == (tree, specials), self.agent.log()
                 pytest.fail(f"never quiet: {self.agent.status()}")
+
+    def _told(self) -> tuple[dict[bytes, Found], set[bytes]]:
+        return told(self.cloud.read()), set(self.cloud.exceptions())
 
     def judge(self) -> None:
         self.wait_until_quiet()
         self.agent.end(signal.SIGTERM)
-        tree, specials = self.tree.state(), self.tree.specials()
-        assert told(self.cloud.read()) == tree
+        tree = self.tree.state()
+        assert self._told() == (tree, self.tree.specials())
         assert indexed(self.config) == tree
-        assert set(self.cloud.exceptions()) == specials
         assert {record.hash for record in self.cloud.records if record.hash is not None} <= self.tree.whole
         assert {record.kind for record in self.cloud.records if record.path == b"anchor"} <= {
             ChangeKind.created,

@@ -172,3 +172,19 @@ def test_missing_topics_and_a_foreign_index_are_refused_with_the_fix(
         Agent(config, Kafka(KafkaConfig(stack.kafka, prefix="nothing-here.")), catalog).run()
     with pytest.raises(BadSettings, match="has source"):
         Agent(replace(config, source="other"), kafka, catalog)
+
+
+def test_a_named_path_that_went_unseen_is_cleared(
+    config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually
+) -> None:
+    """With its folder, and while the agent was away: versions do not name what is not there."""
+    (config.root / "folder/deep").mkdir(parents=True)
+    for name in ("a", "folder/b", "folder/deep/c"):
+        os.mkfifo(config.root / name)
+    with follow():
+        eventually(lambda: set(cloud.read().exceptions()) == {b"a", b"folder/b", b"folder/deep/c"})
+        (config.root / "folder").rename(config.root.parent / "away")
+        eventually(lambda: set(cloud.read().exceptions()) == {b"a"})
+    (config.root / "a").unlink()
+    with follow():
+        eventually(lambda: cloud.read().exceptions() == {})
