@@ -109,6 +109,13 @@ S3_CAPABILITY = _gauge(
     "what follows.",
     "capability",
 )
+UPLOAD_DEFERRED = _gauge(
+    "upload_deferred_objects",
+    "Contents that wait because their source's root is away on this host; other sources go on. Mount it, or set "
+    "upload.roots.SOURCE.",
+    "lane",
+    "source",
+)
 UPLOAD_SECONDS = _histogram(
     "upload_seconds",
     "Time to read, check and send one object or part. Above a second for small files: the uplink or S3 is slow.",

@@ -39,7 +39,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Content that this owner sends. ``resumed``: an earlier owner or try may have sent it, so look first."""
+    """Content that this owner sends. ``resumed``: an earlier owner or try may have sent it, so look first.
+    ``deferred``: it was put off (deferred.py)."""
 
     hash: bytes
     generation: int
@@ -49,10 +50,21 @@ class Claim:
     owner: Owner
     upload_id: str | None
     resumed: bool
+    deferred: bool = False
 
     @property
     def key(self) -> str:
         return object_key(self.hash, self.generation)
+
+
+CLAIM_COLUMNS = (
+    "o.hash, o.generation, o.size, o.parts, o.source, o.claim_topic, o.claim_partition, o.claim_epoch, o.upload_id, "
+    "o.detail <> ''"
+)
+"""Of an objects row ``o``: what ``claim_of`` takes."""
+
+DEFERRED = "it was put off until its source's root was there again"
+"""Detail of a stored object whose announcement no record brings again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +108,7 @@ def hold_partitions(transaction: Transaction, owners: Iterable[Owner]) -> None:
         JOIN partition_epochs e USING (topic, partition, epoch)
         ORDER BY topic, partition FOR SHARE OF e
         """,
-        _owner_columns(held),
+        owner_columns(held),
     )
     lost = set(held) - {Owner(*row) for row in rows}
     if lost:
@@ -109,17 +121,16 @@ def take_over(transaction: Transaction, owners: Iterable[Owner], hashes: Iterabl
     Call ``hold_partitions`` first in the same transaction.
     """
     rows = transaction.execute(
-        """
+        f"""
         UPDATE objects o SET claim_epoch = given.epoch, changed_at = now()
         FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS given (topic, partition, epoch)
         WHERE o.hash = ANY(%s) AND o.state = 'uploading'
             AND o.claim_topic = given.topic AND o.claim_partition = given.partition
-        RETURNING o.hash, o.generation, o.size, o.parts, o.source,
-                  o.claim_topic, o.claim_partition, o.claim_epoch, o.upload_id
-        """,
-        [*_owner_columns(owners), sorted(set(hashes))],
+        RETURNING {CLAIM_COLUMNS}
+        """.encode(),
+        [*owner_columns(owners), sorted(set(hashes))],
     )
-    return [_claim(row, resumed=True) for row in rows]
+    return [claim_of(row, resumed=True) for row in rows]
 
 
 def claim(transaction: Transaction, wanted: Sequence[Wanted]) -> tuple[list[Claim], Tally]:
@@ -132,7 +143,7 @@ def claim(transaction: Transaction, wanted: Sequence[Wanted]) -> tuple[list[Clai
     first = {one.hash: one for one in reversed(wanted)}
     given = [first[content] for content in sorted(first)]
     rows = transaction.execute(
-        """
+        f"""
         INSERT INTO objects AS o (hash, generation, state, size, source, parts,
                                   claim_topic, claim_partition, claim_epoch)
         SELECT hash, (SELECT coalesce(max(generation), 0) + 1 FROM objects WHERE hash = given.hash), 'uploading',
@@ -141,18 +152,17 @@ def claim(transaction: Transaction, wanted: Sequence[Wanted]) -> tuple[list[Clai
             AS given (hash, size, source, parts, topic, partition, epoch)
         ORDER BY hash
         ON CONFLICT DO NOTHING
-        RETURNING o.hash, o.generation, o.size, o.parts, o.source,
-                  o.claim_topic, o.claim_partition, o.claim_epoch, o.upload_id
-        """,
+        RETURNING {CLAIM_COLUMNS}
+        """.encode(),
         [
             [one.hash for one in given],
             [one.size for one in given],
             [one.source for one in given],
             [one.parts for one in given],
-            *_owner_columns(one.owner for one in given),
+            *owner_columns(one.owner for one in given),
         ],
     )
-    claims = [_claim(row, resumed=False) for row in rows]
+    claims = [claim_of(row, resumed=False) for row in rows]
     tally = Tally()
     for one in claims:
         tally[one.source, "objects_claimed"] += 1
@@ -162,7 +172,7 @@ def claim(transaction: Transaction, wanted: Sequence[Wanted]) -> tuple[list[Clai
 
 def mark_stored(transaction: Transaction, claims: Sequence[Claim]) -> Tally:
     """Uploading to stored, as the holder of the claims. Raises Fenced when one of them is no longer ours."""
-    _leave_uploading(transaction, claims, "stored", [""] * len(claims))
+    _leave_uploading(transaction, claims, "stored", [DEFERRED if one.deferred else "" for one in claims])
     tally = Tally()
     for one in claims:
         tally[one.source, "objects_stored"] += 1
@@ -197,7 +207,7 @@ def _leave_uploading(transaction: Transaction, claims: Sequence[Claim], state: s
             [one.hash for one in claims],
             [one.generation for one in claims],
             list(details),
-            *_owner_columns(one.owner for one in claims),
+            *owner_columns(one.owner for one in claims),
         ],
     )
     moved = {row[0] for row in rows}
@@ -262,12 +272,14 @@ def judge(transaction: Transaction, good: Iterable[StoredObject], bad: Mapping[S
     return tally
 
 
-def _claim(row: tuple[Any, ...], *, resumed: bool) -> Claim:
-    content, generation, size, parts, source, topic, partition, epoch, upload_id = row
-    return Claim(content, generation, size, parts, source, Owner(topic, partition, epoch), upload_id, resumed)
+def claim_of(row: tuple[Any, ...], *, resumed: bool) -> Claim:
+    """The claim of a row of ``CLAIM_COLUMNS``."""
+    content, generation, size, parts, source, topic, partition, epoch, upload_id, deferred = row
+    return Claim(content, generation, size, parts, source, Owner(topic, partition, epoch), upload_id, resumed, deferred)
 
 
-def _owner_columns(owners: Iterable[Owner]) -> list[list[object]]:
+def owner_columns(owners: Iterable[Owner]) -> list[list[object]]:
+    """Topics, partitions and epochs, as unnest takes them."""
     listed = list(owners)
     return [[one.topic for one in listed], [one.partition for one in listed], [one.epoch for one in listed]]
 

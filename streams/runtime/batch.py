@@ -47,6 +47,11 @@ class Reading:
     next_offsets: dict[Place, int]
     assignment: Assignment
 
+    @property
+    def is_idle(self) -> bool:
+        """It was made because there was nothing to read."""
+        return not self.next_offsets
+
 
 class BatchReader:
     """One consumer in its group. Not safe for threads: the member's consumer thread owns it.
@@ -87,6 +92,12 @@ class BatchReader:
             self._place_lost = True
             return None
         return self._cut(messages, assignment)
+
+    def idle(self) -> Reading | None:
+        """A reading of nothing, where partitions are held and nothing is known to wait in them."""
+        if self._place_lost or self._held or not self.assignment.places:
+            return None
+        return Reading((), {}, self.assignment)
 
     def keep_place(self) -> None:
         """Serve rebalances and answer the broker while partitions are paused. Returns at once."""

@@ -29,7 +29,7 @@ from headwater.observe import logs, metrics
 from headwater.rules.errors import Fenced, HeadwaterError, Refused, Transient
 from headwater.schemas.topics import DEAD_LETTERS
 from headwater.streams.runtime.backoff import full_jitter
-from headwater.streams.runtime.batch import BatchReader
+from headwater.streams.runtime.batch import BatchReader, Reading
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.lag import LagWatch
 from headwater.streams.runtime.processor import Processor
@@ -60,6 +60,7 @@ class Member:
         )
         self._numbers = count(1)
         self._failures = 0
+        self._idle_at = 0.0
         self._stop_asked: float | None = None
         self._transactional_id = ""
         self._reader: BatchReader | None = None
@@ -109,7 +110,7 @@ class Member:
         lag = LagWatch(self.group)
         finished: Finished | None = None
         while self._stop_asked is None:
-            reading = reader.read(at_once=finished is not None)
+            reading = reader.read(at_once=finished is not None) or self._idle_reading(reader)
             if reading is not None:
                 self._steps.start(reading)
             if finished is not None:
@@ -121,10 +122,20 @@ class Member:
         if finished is not None:
             self._commit(finished, transaction)
 
+    def _idle_reading(self, reader: BatchReader) -> Reading | None:
+        """Nothing was read: now and then an empty batch, where the processor wants one."""
+        every = self._processor.limits.idle_seconds
+        if every is None or time.monotonic() < self._idle_at:
+            return None
+        self._idle_at = time.monotonic() + every
+        return reader.idle()
+
     def _commit(self, finished: Finished, transaction: BatchTransaction) -> None:
         """Steps 3 to 7, unless the partitions went away since step 1."""
         if not finished.reading.assignment.is_current():
             self._log.info("batch.dropped", group=self.group, records=len(finished.reading.messages))
+            return
+        if finished.reading.is_idle and not finished.outputs:
             return
         with self._board.waiting_for(f"Kafka at {self._kafka.config.bootstrap_servers}"):
             transaction.write(finished)

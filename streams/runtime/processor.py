@@ -51,12 +51,14 @@ class Batch:
 
     ``assignment`` changes with every rebalance: a processor that holds claims by partition takes a new epoch for each
     of its partitions when it sees a new value. ``is_current`` turns false once the partitions were revoked: a slow step
-    may stop early then, its result is discarded anyway.
+    may stop early then, its result is discarded anyway. ``held``: all partitions of the assignment, by the catalogue's
+    topic.
     """
 
     inputs: tuple[Input, ...]
     assignment: int
     is_current: Callable[[], bool]
+    held: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class BatchLimits:
     value_bytes: int = 8 * 1024 * 1024
     wait_seconds: float = 0.05
     """A lone record waits this long for company: the latency that batching costs when traffic is low."""
+    idle_seconds: float | None = None
+    """With nothing to read, the step is called with an empty batch this often: for what waits for something else."""
 
 
 class Processor(Protocol):

@@ -88,7 +88,7 @@ class Step:
         """Step 2 of the batch protocol. Raises Released, Fenced, BadSettings or TopicMismatch."""
         started = time.perf_counter()
         inputs, outputs = self._decode(reading.messages)
-        if inputs:
+        if inputs or reading.is_idle:
             outputs += self._process(inputs, reading.assignment)
         encoded = self._encode(outputs)
         if reading.messages:
@@ -150,7 +150,8 @@ class Step:
         return [*outputs, self._dead_letter(dead, error)]
 
     def _call(self, inputs: Sequence[Input], assignment: Assignment) -> Sequence[Output]:
-        return self._processor.process(Batch(tuple(inputs), assignment.number, assignment.is_current))
+        held = tuple((self._logical[topic], partition) for topic, partition in assignment.places)
+        return self._processor.process(Batch(tuple(inputs), assignment.number, assignment.is_current, held))
 
     def _patiently(
         self,

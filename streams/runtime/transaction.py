@@ -46,7 +46,8 @@ class BatchTransaction:
             self._begin()
             self._produce(finished.outputs)
             self._flush()
-            self._send_offsets(finished.reading)
+            if not finished.reading.is_idle:
+                self._send_offsets(finished.reading)
             self._commit()
         except (KafkaException, BufferError, TimeoutError) as error:
             raise self._judged(error) from error

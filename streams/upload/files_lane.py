@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from headwater.connectors.catalog import counters, files, objects
+from headwater.connectors.catalog import counters, deferred, files, objects
 from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.catalog.files import SourceRow
 from headwater.connectors.catalog.objects import Claim, Owner, Wanted
@@ -32,10 +32,11 @@ from headwater.streams.upload.changes import (
 )
 from headwater.streams.upload.config import UploadConfig
 from headwater.streams.upload.dead_letters import give_up
+from headwater.streams.upload.deferred import RETRY_SECONDS, Deferred, Resumed
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
 from headwater.streams.upload.places import Place, places_elsewhere
-from headwater.streams.upload.reading import Roots, read_exactly, torn
+from headwater.streams.upload.reading import Away, Roots, read_exactly, torn
 from headwater.streams.upload.transfers import Transfers
 
 log = logs.logger()
@@ -47,16 +48,23 @@ class Work:
     """What step 1 found to do: what to send, and where the content of each hash may be read."""
 
     claims: tuple[Claim, ...]
-    places: Mapping[bytes, Sequence[FileChange]]
+    places: Mapping[bytes, Sequence[Place]]
     sources: Mapping[str, SourceRow]
+
+    def joined(self, resumed: Resumed) -> Work:
+        """With what was put off before; a claim that the batch brings itself is its own."""
+        own = {one.hash for one in self.claims}
+        more = tuple(one for one in resumed.claims if one.hash not in own)
+        return Work(self.claims + more, {**resumed.places, **self.places}, {**resumed.sources, **self.sources})
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of one claim. ``torn`` says why its bytes cannot be had; None: S3 has them."""
+    """What became of one claim. ``torn`` says why its bytes cannot be had, ``away`` why not now; else S3 has them."""
 
     claim: Claim
     torn: str | None = None
+    away: str | None = None
 
 
 class FilesLane:
@@ -67,10 +75,12 @@ class FilesLane:
     1. record:  one catalog transaction: versions, heads, exceptions, checkpoints, counters, and a claim on each content
                 that is to be sent. A crash leaves claims in state uploading; whoever reads the records again takes
                 them over.
-    2. send:    read, check and PUT each claimed content. A crash leaves objects that the catalog does not know as
-                stored; whoever takes the claim over finds them with HEAD and sends nothing again.
-    3. settle:  one catalog transaction: sent claims are stored, torn ones gone, as the holder of the claims. A crash
-                leaves the truth without its outputs; they follow from it when the records are read again.
+    2. send:    read, check and PUT each claimed content, and contents that were put off before (deferred.py). A crash
+                leaves objects that the catalog does not know as stored; whoever takes the claim over finds them with
+                HEAD and sends nothing again.
+    3. settle:  catalog transactions, as the holder of the claims: sent claims are stored, torn ones gone; those whose
+                root is away are put off. A crash leaves the truth without its outputs; they follow from it when the
+                records are read again.
     4. outputs: read the state of every content of the batch: stored emits ObjectStored; no generation left asks the
                 agent again for every path that waits for it.
     """
@@ -82,6 +92,9 @@ class FilesLane:
         self._topic = fs_changes(config.site)
         self._ownership = Ownership(catalog, self._topic)
         self._transfers = Transfers("upload", at_once=config.transfers, bytes_at_once=config.bytes_in_flight)
+        self._deferred = Deferred(
+            catalog, self._ownership, self._topic, config.roots, lane=LANE, limit=config.files_batch_records
+        )
 
     @property
     def name(self) -> str:
@@ -97,7 +110,7 @@ class FilesLane:
 
     @property
     def limits(self) -> BatchLimits:
-        return BatchLimits(records=self._config.files_batch_records)
+        return BatchLimits(records=self._config.files_batch_records, idle_seconds=RETRY_SECONDS)
 
     def process(self, batch: Batch) -> Sequence[Output]:
         if not batch.is_current():
@@ -105,11 +118,12 @@ class FilesLane:
         self.own(batch)
         changes = [checked(one) for one in batch.inputs]
         work = self.record(changes)
-        sent, failure = self.send(batch, work)
+        resumed = self._deferred.resume(batch)
+        sent, failure = self.send(batch, work.joined(resumed))
         self.settle(sent)
         if failure is not None:
             raise failure
-        return self.outputs(changes)
+        return self.outputs(changes, resumed.hashes)
 
     def own(self, batch: Batch) -> None:
         """Step 0."""
@@ -117,6 +131,8 @@ class FilesLane:
 
     def record(self, changes: Sequence[Change]) -> Work:
         """Step 1. Raises BadRecord for an unknown source, Fenced."""
+        if not changes:
+            return Work((), {}, {})
         with self._catalog.transaction() as transaction:
             owners = self._ownership.hold(transaction, {change.partition for change in changes})
             sources = files.sources(transaction, {change.record.source for change in changes})
@@ -130,10 +146,10 @@ class FilesLane:
             files.apply_checkpoints(transaction, [checkpoint_of(one) for one in present if one.is_checkpoint])
             counters.add(transaction, counters.total(tally, claimed))
             files.count_uncommitted(transaction, added)
-        places: dict[bytes, list[FileChange]] = defaultdict(list)
-        for change in changes:
+        places: dict[bytes, list[Place]] = defaultdict(list)
+        for change in reversed(changes):
             if change.whole is not None:
-                places[change.whole].append(change.record)
+                places[change.whole].append(Place(change.record.source, change.record.path))
         return Work(tuple(claims), places, sources)
 
     def _claims(
@@ -147,18 +163,20 @@ class FilesLane:
         resumed = objects.take_over(transaction, owners, whole_contents(changes))
         owner_of = {change.record.key(): self._ownership.owner(change.partition) for change in present}
         needed = files.newest(transaction, [change.record for change in present if change.whole is not None])
-        fresh, tally = objects.claim(
-            transaction,
-            [Wanted(one.hash, one.size, 0, one.source, owner_of[one.key()]) for one in needed if one.hash is not None],
-        )
-        _count_skipped(needed, resumed + fresh)
-        return resumed + fresh, tally
+        wanted = [
+            Wanted(one.hash, one.size, 0, one.source, owner_of[one.key()]) for one in needed if one.hash is not None
+        ]
+        fresh, tally = objects.claim(transaction, wanted)
+        ours = {one.hash for one in (*resumed, *fresh)}
+        adopted = deferred.adopt(transaction, [one for one in wanted if one.hash not in ours])
+        claims = [*resumed, *fresh, *adopted]
+        _count_skipped(needed, claims)
+        return claims, tally
 
     def send(self, batch: Batch, work: Work) -> tuple[tuple[Sent, ...], HeadwaterError | None]:
         """Step 2. Returns what was done, and what stopped the rest."""
         with Roots(self._config.roots, work.sources) as roots:
-            if work.claims:
-                roots.open_all({place.source for claim in work.claims for place in work.places[claim.hash]})
+            roots.open_all(place.source for claim in work.claims for place in work.places[claim.hash])
             finished = self._transfers.run(
                 work.claims,
                 lambda claim: self._send_one(roots, claim, work.places[claim.hash]),
@@ -167,13 +185,16 @@ class FilesLane:
             )
         return finished.results, finished.failure
 
-    def _send_one(self, roots: Roots, claim: Claim, places: Sequence[FileChange]) -> Sent:
+    def _send_one(self, roots: Roots, claim: Claim, places: Sequence[Place]) -> Sent:
         if claim.resumed and (head := self._store.head(claim.key)) and head.size == claim.size:
             metrics.UPLOAD_OBJECTS.labels(LANE, "found").inc()
             return Sent(claim)
         begun = time.monotonic()
         try:
-            data = self._read(roots, claim, [Place(one.source, one.path) for one in reversed(places)])
+            data = self._read(roots, claim, places)
+        except Away as error:
+            metrics.UPLOAD_OBJECTS.labels(LANE, "deferred").inc()
+            return Sent(claim, away=error.happened)
         except Torn as error:
             metrics.UPLOAD_OBJECTS.labels(LANE, "torn").inc()
             log.warning("object.torn", hash=claim.hash.hex(), generation=claim.generation, reason=error.happened)
@@ -188,17 +209,25 @@ class FilesLane:
         return Sent(claim)
 
     def _read(self, roots: Roots, claim: Claim, places: Sequence[Place]) -> bytes:
-        """The content from a path of the batch, the newest first, or else from another that has it. Raises Torn."""
+        """The content from a path of the batch, the newest first, or else from another that has it.
+
+        Raises Away where a place that may have it cannot be looked at now, else Torn.
+        """
         try:
             return _read_first(roots, claim, places)
-        except Torn:
+        except (Torn, Away) as error:
             others = [one for one in places_elsewhere(self._catalog, roots, claim.hash) if one not in places]
             if not others:
                 raise
-            return _read_first(roots, claim, others)
+            try:
+                return _read_first(roots, claim, others)
+            except Torn as torn_too:
+                raise (error if isinstance(error, Away) else torn_too) from None
 
     def settle(self, sent: Sequence[Sent]) -> None:
         """Step 3. Raises Fenced."""
+        self._deferred.put_off({one.claim: one.away for one in sent if one.away is not None})
+        sent = [one for one in sent if one.away is None]
         if not sent:
             return
         bad = {one.claim: one.torn for one in sent if one.torn is not None}
@@ -207,19 +236,20 @@ class FilesLane:
             gone = objects.mark_gone(transaction, list(bad), list(bad.values()))
             counters.add(transaction, counters.total(stored, gone))
 
-    def outputs(self, changes: Sequence[Change]) -> Sequence[Output]:
-        """Step 4."""
+    def outputs(self, changes: Sequence[Change], resumed: Set[bytes] = frozenset()) -> Sequence[Output]:
+        """Step 4. ``resumed``: contents without a record in the batch."""
         causes = {change.whole: change.cause for change in changes if change.whole is not None}
-        if not causes:
+        hashes = causes.keys() | resumed
+        if not hashes:
             return []
         with self._catalog.transaction() as transaction:
-            found = objects.current(transaction, causes)
-            waiting = files.waiting_paths(transaction, causes.keys() - found.keys())
+            found = objects.current(transaction, hashes)
+            waiting = files.waiting_paths(transaction, hashes - found.keys())
         stored = [
             Output(
                 SYNC_OBJECTS,
                 ObjectStored(hash=one.hash, generation=one.generation, size=one.size, source=one.source),
-                causes[one.hash],
+                causes.get(one.hash),
             )
             for one in found.values()
             if one.state == "stored"
@@ -248,17 +278,20 @@ def _count_skipped(needed: Sequence[FileChange], claims: Sequence[Claim]) -> Non
 
 
 def _read_first(roots: Roots, claim: Claim, places: Sequence[Place]) -> bytes:
-    """The content from the first of the places that has it. Raises Torn for the last of them."""
-    failure: Torn | None = None
+    """The content from the first of the places that has it. Raises Away for a place that cannot be looked at, else Torn
+    for the last of them."""
+    away: Away | None = None
+    failure = torn(claim.source, b"", "no path has its content any more")
     for place in places:
         try:
             with roots.file(*place) as descriptor:
                 data = read_exactly(descriptor, 0, claim.size, expected=claim.hash)
         except Torn as error:
             failure = error
+        except Away as error:
+            away = error
         else:
             if data is not None:
                 return data
             failure = torn(*place, "its bytes are others")
-    assert failure is not None
-    raise failure
+    raise away or failure

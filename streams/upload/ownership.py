@@ -20,12 +20,12 @@ class Ownership:
         self._assignment: int | None = None
         self._owners: dict[int, Owner] = {}
 
-    def take(self, batch: Batch) -> None:
-        """Make sure that each partition of the batch has an epoch of the present assignment."""
+    def take(self, batch: Batch, also: Iterable[int] = ()) -> None:
+        """Make sure that each partition of the batch, and of ``also``, has an epoch of the present assignment."""
         if batch.assignment != self._assignment:
             self._owners.clear()
             self._assignment = batch.assignment
-        missing = {one.partition for one in batch.inputs} - self._owners.keys()
+        missing = ({one.partition for one in batch.inputs} | set(also)) - self._owners.keys()
         if missing:
             with self._catalog.transaction() as transaction:
                 taken = objects.own_partitions(transaction, self._topic.name, missing)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -20,41 +20,52 @@ from headwater.connectors.catalog.objects import Claim, Wanted
 from headwater.connectors.catalog.parts import Part
 from headwater.connectors.s3.store import ObjectStore
 from headwater.observe import logs, metrics
-from headwater.rules.errors import HeadwaterError, NotFound, Torn
+from headwater.rules.errors import HeadwaterError, NotFound
 from headwater.schemas.records import FilePart, ObjectStored
 from headwater.schemas.topics import SYNC_OBJECTS_LARGE, SYNC_REQUESTS, Topic, fs_parts
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.upload.config import UploadConfig
 from headwater.streams.upload.dead_letters import give_up
+from headwater.streams.upload.deferred import RETRY_SECONDS, Deferred, Resumed
 from headwater.streams.upload.emissions import PartInput, belonging, checked, cut_otherwise, of_present_owner
 from headwater.streams.upload.multipart_uploads import MultipartUploads, ended
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
-from headwater.streams.upload.places import Place, places_elsewhere
-from headwater.streams.upload.reading import Roots, read_exactly, torn
+from headwater.streams.upload.places import Opened, Place, opened
+from headwater.streams.upload.reading import Away, Roots, read_exactly, torn
 from headwater.streams.upload.transfers import Transfers
 
 log = logs.logger()
 LANE = "parts"
 
+_DEFERRED = 4
+"""Contents that were put off and are taken into one batch: each may be large, and offsets wait for the batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What step 1 found to do: the claims of the batch, and a place on disk for each of their contents."""
+    """What step 1 found to do: the claims of the batch, and where the content of each hash may be read."""
 
     claims: tuple[Claim, ...]
-    places: Mapping[bytes, FilePart]
+    places: Mapping[bytes, Sequence[Place]]
     sources: Mapping[str, SourceRow]
+
+    def joined(self, resumed: Resumed) -> Work:
+        """With what was put off before; a claim that the batch brings itself is its own."""
+        own = {one.hash for one in self.claims}
+        more = tuple(one for one in resumed.claims if one.hash not in own)
+        return Work(self.claims + more, {**resumed.places, **self.places}, {**resumed.sources, **self.sources})
 
 
 @dataclass(frozen=True, slots=True)
 class SentPart:
-    """What became of one part: its ETag, or why its bytes cannot be had."""
+    """What became of one part: its ETag, or why its bytes cannot be had, for good (``torn``) or now (``away``)."""
 
     claim: Claim
     index: int
     etag: str = ""
     torn: str | None = None
+    away: str | None = None
 
 
 class PartsLane:
@@ -69,9 +80,10 @@ class PartsLane:
                   is saved as the holder of the claim. A crash before the save leaves an upload that this step finds.
     3. reconcile: of a claim that was taken over, ask S3 what it has; that is what the catalog then says. An upload that
                   is gone was completed (HEAD shows the object) or is begun again. A crash leaves either answer.
-    4. send:      read, check and PUT each part that S3 does not have. A crash leaves parts that step 3 finds.
-    5. mark:      one catalog transaction, as the holder: parts that were sent have their ETags, torn contents are gone.
-                  A crash leaves the truth; the rest follows from it.
+    4. send:      read, check and PUT each part that S3 does not have, also of contents that were put off before
+                  (deferred.py). A crash leaves parts that step 3 finds.
+    5. mark:      catalog transactions, as the holder: parts that were sent have their ETags, torn contents are gone;
+                  those whose root is away are put off. A crash leaves the truth; the rest follows from it.
     6. abandon:   abort the uploads of contents that are gone. A crash leaves the id in the row: done when read again.
     7. complete:  complete each upload of which every part is there. A crash leaves an object that HEAD shows.
     8. settle:    one catalog transaction, as the holder: completed contents are stored. A crash leaves the truth
@@ -89,6 +101,7 @@ class PartsLane:
         self._ownership = Ownership(catalog, self._topic)
         self._transfers = Transfers("parts", at_once=config.part_transfers, bytes_at_once=config.bytes_in_flight)
         self._uploads = MultipartUploads(catalog, store)
+        self._deferred = Deferred(catalog, self._ownership, self._topic, config.roots, lane=LANE, limit=_DEFERRED)
 
     @property
     def name(self) -> str:
@@ -104,7 +117,7 @@ class PartsLane:
 
     @property
     def limits(self) -> BatchLimits:
-        return BatchLimits(records=self._config.parts_batch_records)
+        return BatchLimits(records=self._config.parts_batch_records, idle_seconds=RETRY_SECONDS)
 
     def process(self, batch: Batch) -> Sequence[Output]:
         if not batch.is_current():
@@ -118,16 +131,17 @@ class PartsLane:
     def _process(self, batch: Batch) -> Sequence[Output]:
         self.own(batch)
         inputs = [checked(one) for one in batch.inputs]
-        work = self.claim(inputs)
+        resumed = self._deferred.resume(batch)
+        work = self.claim(inputs).joined(resumed)
         claims, completed = self._uploads.reconcile(self._uploads.open(work.claims))
         sent, failure = self.send(batch, claims, work)
         self.mark(sent)
-        self._uploads.abandon({one.record.hash for one in inputs})
+        self._uploads.abandon({one.record.hash for one in inputs} | resumed.hashes)
         if failure is not None:
             raise failure
-        lost = {one.claim for one in sent if one.torn is not None}
+        lost = {one.claim for one in sent if one.torn is not None or one.away is not None}
         self.settle([*completed, *self._uploads.complete([one for one in claims if one not in lost])])
-        return self.outputs(inputs, work.sources)
+        return self.outputs(inputs, work.sources, resumed.hashes)
 
     def own(self, batch: Batch) -> None:
         """Step 0."""
@@ -135,6 +149,8 @@ class PartsLane:
 
     def claim(self, inputs: Sequence[PartInput]) -> Work:
         """Step 1. Raises Fenced."""
+        if not inputs:
+            return Work((), {}, {})
         partition_of = {one.record.hash: one.partition for one in inputs}
         hashes = partition_of.keys()
         with self._catalog.transaction() as transaction:
@@ -157,7 +173,7 @@ class PartsLane:
             parts.add_parts(transaction, rows)
             counters.add(transaction, counters.total(lost, gained))
         metrics.UPLOAD_SKIPPED_OBJECTS.labels(LANE).inc(len(inputs) - len(rows))
-        places = {one.record.hash: one.record for one in inputs}
+        places = {one.record.hash: [Place(one.record.source, one.record.path)] for one in inputs}
         return Work(tuple(claims.values()), places, sources)
 
     def send(
@@ -169,48 +185,33 @@ class PartsLane:
         todo = [(one, part) for one in claims for part in missing[one.hash, one.generation]]
         spoiled: dict[bytes, str] = {}
         with Roots(self._config.roots, work.sources) as roots, ExitStack() as open_files:
-            if todo:
-                roots.open_all({work.places[claim.hash].source for claim, _ in todo})
-            descriptors = {
-                content: self._opened(open_files, roots, work.places[content], spoiled)
-                for content in {claim.hash for claim, _ in todo}
+            roots.open_all(place.source for claim, _ in todo for place in work.places[claim.hash])
+            files_of = {
+                claim.hash: opened(self._catalog, roots, open_files, claim, work.places[claim.hash])
+                for claim in {claim for claim, _ in todo}
             }
             finished = self._transfers.run(
                 todo,
-                lambda one: self._send_part(*one, work.places[one[0].hash], descriptors[one[0].hash], spoiled),
+                lambda one: self._send_part(*one, files_of[one[0].hash], spoiled),
                 size=lambda one: one[1].length,
                 go_on=batch.is_current,
             )
         return finished.results, finished.failure
 
-    def _opened(self, open_files: ExitStack, roots: Roots, record: FilePart, spoiled: dict[bytes, str]) -> int:
-        """One descriptor for all parts of a content: the record's file, or else another path that has the content (it
-        may have been renamed meanwhile). One that cannot be had is spoiled (and -1, which nobody reads).
-        """
-        first = Place(record.source, record.path)
-        try:
-            return open_files.enter_context(roots.file(*first))
-        except Torn as error:
-            reason = error.happened
-        for place in places_elsewhere(self._catalog, roots, record.hash):
-            try:
-                return open_files.enter_context(roots.file(*place))
-            except Torn:
-                continue
-        spoiled[record.hash] = reason
-        return -1
-
-    def _send_part(
-        self, claim: Claim, part: Part, place: FilePart, descriptor: int, spoiled: dict[bytes, str]
-    ) -> SentPart:
+    def _send_part(self, claim: Claim, part: Part, file: Opened, spoiled: dict[bytes, str]) -> SentPart:
         """One part; once a part of a content is torn (``spoiled``), no more of that content is sent."""
         begun = time.monotonic()
         data = None
-        if claim.hash not in spoiled:
-            data = read_exactly(descriptor, part.first_byte, part.length, expected=part.part_hash)
+        if file.away is not None:
+            return SentPart(claim, part.index, away=file.away)
+        if file.torn is None and claim.hash not in spoiled:
+            try:
+                data = read_exactly(file.descriptor, part.first_byte, part.length, expected=part.part_hash)
+            except Away as error:
+                return SentPart(claim, part.index, away=error.happened)
         if data is None:
-            error = torn(place.source, place.path, f"part {part.index} has other bytes")
-            return SentPart(claim, part.index, torn=spoiled.setdefault(claim.hash, error.happened))
+            reason = file.torn or torn(*file.place, f"part {part.index} has other bytes").happened
+            return SentPart(claim, part.index, torn=spoiled.setdefault(claim.hash, reason))
         assert claim.upload_id is not None
         try:
             etag = self._store.upload_part(claim.key, claim.upload_id, part.index + 1, data)
@@ -226,6 +227,8 @@ class PartsLane:
         if not sent:
             return
         bad = {one.claim: one.torn for one in sent if one.torn is not None}
+        away = {one.claim: one.away for one in sent if one.away is not None and one.claim not in bad}
+        sent = [one for one in sent if one.away is None]
         etags: dict[Claim, dict[int, str]] = defaultdict(dict)
         for one in sent:
             if one.claim not in bad:
@@ -235,6 +238,7 @@ class PartsLane:
             for claim, by_index in etags.items():
                 parts.mark_sent(transaction, claim, by_index)
             counters.add(transaction, objects.mark_gone(transaction, list(bad), list(bad.values())))
+        self._deferred.put_off(away)
         for claim, reason in bad.items():
             metrics.UPLOAD_OBJECTS.labels(LANE, "torn").inc()
             log.warning("object.torn", hash=claim.hash.hex(), generation=claim.generation, reason=reason)
@@ -246,12 +250,18 @@ class PartsLane:
         with self._catalog.transaction() as transaction:
             counters.add(transaction, objects.mark_stored(transaction, completed))
 
-    def outputs(self, inputs: Sequence[PartInput], sources: Mapping[str, SourceRow]) -> Sequence[Output]:
-        """Step 9. The path of a record is asked for too: the lane of changes may not have recorded it yet."""
+    def outputs(
+        self, inputs: Sequence[PartInput], sources: Mapping[str, SourceRow], resumed: Set[bytes] = frozenset()
+    ) -> Sequence[Output]:
+        """Step 9. The path of a record is asked for too: the lane of changes may not have recorded it yet.
+        ``resumed``: contents without a record in the batch."""
         causes = {one.record.hash: one.cause for one in inputs}
+        hashes = causes.keys() | resumed
+        if not hashes:
+            return []
         with self._catalog.transaction() as transaction:
-            found = objects.current(transaction, causes)
-            waiting = files.waiting_paths(transaction, causes.keys() - found.keys())
+            found = objects.current(transaction, hashes)
+            waiting = files.waiting_paths(transaction, hashes - found.keys())
         own = [
             WaitingPath(one.source, one.path, one.epoch, one.seq, one.hash)
             for one in (each.record for each in inputs)
@@ -264,7 +274,7 @@ class PartsLane:
                 ObjectStored(
                     hash=one.hash, generation=one.generation, size=one.size, source=one.source, parts=one.parts
                 ),
-                causes[one.hash],
+                causes.get(one.hash),
             )
             for one in found.values()
             if one.state == "stored"

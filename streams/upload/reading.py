@@ -1,8 +1,8 @@
 """Reading the bytes that an event describes, and nothing else: below the root, through no link, from one descriptor.
 
 A file that vanished, became something else, or has other bytes than the event says is Torn. A root that is not there
-is Unavailable: an unmounted source must not look like a source whose files have all changed. A file that we may not
-read is Permanent: as Torn it would be asked for, and sent here, for ever.
+is Away: an unmounted source must not look like a source whose files have all changed, and must not hold up others. A
+file that we may not read is Permanent: as Torn it would be asked for, and sent here, for ever.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -25,12 +25,17 @@ _CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO}
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
 
 
+class Away(Unavailable):
+    """The root, its mount or its disk does not give what lies there: its content is put off, all else goes on."""
+
+
 class Roots:
-    """The open roots of the sources of one batch."""
+    """The roots of the sources of one batch: open, or ``away`` with the error that says why."""
 
     def __init__(self, overrides: Mapping[str, Path], sources: Mapping[str, SourceRow]) -> None:
         self._paths = {name: os.fsencode(overrides.get(name, os.fsdecode(row.root))) for name, row in sources.items()}
         self._open: dict[str, int] = {}
+        self.away: dict[str, Away] = {}
 
     def __enter__(self) -> Roots:
         return self
@@ -42,22 +47,24 @@ class Roots:
     def __contains__(self, source: object) -> bool:
         return source in self._open
 
-    def open_all(self, names: set[str]) -> None:
-        """Open these roots before threads use them. Raises Unavailable for one that is not there."""
-        for name in names - self._open.keys():
+    def open_all(self, names: Iterable[str]) -> None:
+        """Open these roots, as far as they are there, before threads use them."""
+        for name in set(names) - self._open.keys() - self.away.keys():
             try:
                 self._open[name] = os.open(self._paths[name], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError as error:
-                raise Unavailable(
+                self.away[name] = Away(
                     f"its root {display(self._paths[name])} cannot be opened here: {error.strerror}.",
                     asked=f"Upload files of source {name}.",
-                    kept="Everything that was sent is kept; its files wait.",
+                    kept="Everything that was sent is kept; its files wait, other sources do not.",
                     advice=f"Mount the source on this host, or set upload.roots.{name} to where it is mounted.",
-                ) from error
+                )
 
     @contextmanager
     def file(self, source: str, path: bytes) -> Iterator[int]:
-        """A descriptor of a regular file, opened segment by segment without following links. Raises Torn."""
+        """A descriptor of a regular file, opened segment by segment without following links. Raises Torn, Away."""
+        if source in self.away:
+            raise self.away[source]
         *folders, name = path.split(b"/")
         held = [self._open[source]]
         try:
@@ -84,7 +91,7 @@ class Roots:
 
 
 def read_exactly(descriptor: int, offset: int, length: int, *, expected: bytes) -> bytes | None:
-    """``length`` bytes from ``offset`` if their BLAKE3 is ``expected``, else None. Raises Unavailable."""
+    """``length`` bytes from ``offset`` if their BLAKE3 is ``expected``, else None. Raises Away."""
     pieces: list[bytes] = []
     missing = length
     while missing:
@@ -100,8 +107,8 @@ def read_exactly(descriptor: int, offset: int, length: int, *, expected: bytes) 
     return data if content_hash(data) == expected else None
 
 
-def _failing(error: OSError) -> Unavailable:
-    return Unavailable(
+def _failing(error: OSError) -> Away:
+    return Away(
         f"the disk or the mount answers: {error.strerror}.",
         asked="Read a file of a source.",
         kept="Everything that was sent is kept; the files wait.",

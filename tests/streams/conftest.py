@@ -27,6 +27,7 @@ from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.store import ObjectStore
 from headwater.schemas.records import ChangeKind, FileChange, FilePart, FileType, ObjectStored, Record
+from headwater.schemas.topics import fs_changes, fs_parts
 from headwater.streams.runtime.processor import Batch, Input, Output
 from headwater.streams.upload.config import UploadConfig
 
@@ -100,14 +101,14 @@ class World:
 
     # What an agent would have written
 
-    def register(self, source: str = SOURCE, epoch: int = 1) -> None:
+    def register(self, source: str = SOURCE, epoch: int = 1, root: Path | None = None) -> None:
         self.query(
             "INSERT INTO sources (source, site, root, dataset, epoch, index_id, agent, partitions)"
             " VALUES (%s, %s, %s, 'films', %s, gen_random_uuid(), 'test', 6)"
             " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch",
             source,
             SITE,
-            os.fsencode(self.root),
+            os.fsencode(root or self.root),
             epoch,
         )
         self.query("INSERT INTO datasets (dataset, repository) VALUES ('films', 'films') ON CONFLICT DO NOTHING")
@@ -163,7 +164,8 @@ class World:
             self.offset += 1
             topic = "sync.objects" if isinstance(record, ObjectStored) else "fs"
             inputs.append(Input(topic, partition, self.offset, record.key(), None, (), 0, record))
-        return Batch(tuple(inputs), assignment, lambda: current)
+        held = tuple((topic(SITE).name, number) for topic in (fs_changes, fs_parts) for number in range(6))
+        return Batch(tuple(inputs), assignment, lambda: current, held)
 
     def run_child(self, build: str, records: Sequence[Record], *, die: str, when: str = "after", nth: int = 1) -> int:
         """Process one batch in a child that dies around a method (``Class.method``); returns its exit status (99)."""

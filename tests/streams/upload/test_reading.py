@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.connectors.catalog.files import SourceRow
 from headwater.rules.errors import BadRecord, Permanent, Torn, Unavailable
 from headwater.rules.identity import content_hash
-from headwater.streams.upload.reading import Roots, read_exactly
+from headwater.streams.upload.reading import Away, Roots, read_exactly
 from headwater.streams.upload.records import check_path
 
 
@@ -31,11 +31,10 @@ def test_a_range_is_read_if_its_hash_is_the_expected_one(tmp_path: Path) -> None
 
 
 def test_a_root_that_is_not_there_is_an_outage_not_a_change_of_every_file(tmp_path: Path) -> None:
-    with (
-        Roots({"nas1": tmp_path / "unmounted"}, rows(tmp_path)) as roots,
-        pytest.raises(Unavailable, match=r"unmounted.*upload\.roots\.nas1"),
-    ):
+    with Roots({"nas1": tmp_path / "unmounted"}, rows(tmp_path)) as roots:
         roots.open_all({"nas1"})
+        with pytest.raises(Away, match=r"unmounted.*upload\.roots\.nas1"), roots.file("nas1", b"one"):
+            pass
 
 
 def test_a_file_that_may_not_be_read_is_permanent_and_not_torn(tmp_path: Path) -> None:
