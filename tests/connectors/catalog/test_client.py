@@ -24,7 +24,11 @@ def test_many_processes_may_migrate_at_once_and_each_migration_runs_once(catalog
     assert sorted(applied) == ["0001-sync", "0002-operators", "0003-deferred"]
     with psycopg.connect(catalog_dsn) as connection:
         assert connection.execute("SELECT count(*) FROM sources").fetchone() == (0,)
-        assert connection.execute("SELECT name FROM migrations").fetchall() == [("0001-sync",), ("0002-operators",)]
+        assert connection.execute("SELECT name FROM migrations").fetchall() == [
+            ("0001-sync",),
+            ("0002-operators",),
+            ("0003-deferred",),
+        ]
 
 
 def test_a_transaction_that_raises_leaves_nothing(catalog_dsn: str) -> None:
