@@ -173,6 +173,11 @@ AGENT_HALTED = _gauge(
 AGENT_LISTING_AGE_SECONDS = _gauge(
     "agent_listing_age_seconds", "Every directory was listed completely within this time: the cycle's length.", "source"
 )
+AGENT_WEAK = _gauge(
+    "agent_weak_files",
+    "Files that were read where nothing proves that nobody wrote to them: other owners' files, network filesystems.",
+    "source",
+)
 AGENT_UNWATCHED = _gauge(
     "agent_unwatched", "Directories beyond the kernel's limit of watches: changes there are found by listing.", "source"
 )

@@ -20,10 +20,12 @@ from headwater.producers.filesystem.deletes import Deletes
 from headwater.producers.filesystem.filters import Filters
 from headwater.producers.filesystem.index import Index
 from headwater.producers.filesystem.intake import Intake
+from headwater.producers.filesystem.mounts import Mounts
 from headwater.producers.filesystem.notice import Notice
 from headwater.producers.filesystem.once import Once
 from headwater.producers.filesystem.outbox import Outbox
 from headwater.producers.filesystem.owner import Owner
+from headwater.producers.filesystem.reach import Reach
 from headwater.producers.filesystem.readers import Readers
 from headwater.producers.filesystem.recorder import Recorder
 from headwater.producers.filesystem.requests import Requests
@@ -32,7 +34,8 @@ from headwater.producers.filesystem.settle import Settling
 from headwater.producers.filesystem.status import AgentStatus, export
 from headwater.producers.filesystem.tree import Tree
 from headwater.producers.filesystem.walk import Walk
-from headwater.producers.filesystem.watch import DirtySet, Watch
+from headwater.producers.filesystem.watch import open_watch
+from headwater.producers.filesystem.watch.dirty import DirtySet
 from headwater.schemas import topics
 
 log = logs.logger()
@@ -70,16 +73,18 @@ class Agent:
         self._woken = Event()
         self._index = Index(config.state_folder, config.source)
         self._tree = tree = Tree(config.root)
-        self._root = Root(tree, self._index)
+        self._mounts = mounts = Mounts(tree.root)
+        self._root = Root(tree, mounts, self._index)
         self._owner = Owner(config, catalog, self._index, clock)
         self._settling = Settling()
         self._recorder = Recorder(config, tree, self._index, clock)
         filters = Filters(config.include, config.exclude)
         self._notice = Notice(config, tree, filters, self._index, self._settling, self._recorder, clock)
         self._dirty = DirtySet(config.dirty_limit)
-        self._watch = Watch(tree, self._dirty, self._woken.set)
-        self._walk = Walk(config, tree, filters, self._index, self._watch, self._notice, self._recorder, clock)
-        self._deletes = Deletes(tree, self._index, self._notice, self._recorder, clock)
+        self._watch = open_watch(config, tree, mounts, self._dirty, self._woken.set)
+        self._reach = Reach(tree, mounts, self._watch)
+        self._walk = Walk(config, tree, filters, self._index, mounts, self._reach, self._notice, self._recorder, clock)
+        self._deletes = Deletes(tree, mounts, self._index, self._notice, self._recorder, clock)
         self._readers = Readers(config, tree, clock, self._woken.set)
         self._intake = Intake(
             config, tree, self._index, self._settling, self._readers, self._notice, self._recorder, clock
@@ -138,6 +143,7 @@ class Agent:
             "agent.started",
             source=self._config.source,
             root=str(self._config.root),
+            watch=self._config.watch,
             epoch=self._index.epoch,
             seq=self._index.seq,
             files=self._index.files.count,
@@ -172,6 +178,9 @@ class Agent:
 
     def _heed_events(self, limit: int) -> bool:
         dirty, now = self._dirty.take(limit), self._clock()
+        for mount in self._mounts.take_changes():
+            log.info("agent.mounts_changed", source=self._config.source, path=mount)
+            self._walk.tree_changed(mount)
         if dirty.everything:
             self._walk.start_over()
         for tree in dirty.trees:
@@ -255,6 +264,9 @@ class Agent:
             walked=self._walked,
             directories_due=self._index.directories.due_count(now),
             listing_age_seconds=now - oldest if oldest else None,
+            weak=self._index.files.weak_count,
+            watch=self._config.watch,
+            polled=self._reach.polled(),
             overflows=self._watch.overflows,
             unwatched=self._watch.unwatched,
             halted=self._halted,
@@ -272,6 +284,7 @@ class Agent:
 
     def _close(self) -> None:
         self._watch.close()
+        self._mounts.close()
         self._readers.close()
         self._requests.close()
         self._index.close()

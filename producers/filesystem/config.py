@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from headwater.rules.errors import BadSettings, NotFound
 
@@ -22,6 +23,13 @@ class AgentConfig:
     """gitignore patterns; where given, only files that match are carried."""
     exclude: tuple[str, ...] = ("*.swp", "*.tmp")
     """gitignore patterns, stronger than include. By default what editors write beside a file while they save it."""
+
+    watch: Literal["inotify", "fanotify"] = "inotify"
+    """Where events come from. inotify needs no privilege and one kernel watch a directory; fanotify needs root and
+    hears whole filesystems: for trees of millions of directories."""
+    poll_seconds: float = 60.0
+    """How often a directory is listed where events do not come (network filesystems, FUSE, overlays, directories beyond
+    the kernel's limit of watches: detected, not asked). A pass that takes longer than this sets the pace."""
 
     settle_seconds: float = 2.0
     """A file is read once size, mtime and ctime stood still this long: longer than most pauses of a copying tool."""

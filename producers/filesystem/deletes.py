@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from headwater.producers.filesystem.index import Index
 from headwater.producers.filesystem.index.files import KnownFile
+from headwater.producers.filesystem.mounts import Mounts
 from headwater.producers.filesystem.notice import Notice
 from headwater.producers.filesystem.recorder import Recorder
-from headwater.producers.filesystem.root import lost_mount
+from headwater.producers.filesystem.root import misplaced
 from headwater.producers.filesystem.tree import GONE, Tree, parent_of
 
 
@@ -23,12 +24,14 @@ class Deletes:
     def __init__(
         self,
         tree: Tree,
+        mounts: Mounts,
         index: Index,
         notice: Notice,
         recorder: Recorder,
         clock: Callable[[], float],
     ) -> None:
         self._tree = tree
+        self._mounts = mounts
         self._index = index
         self._notice = notice
         self._recorder = recorder
@@ -41,6 +44,8 @@ class Deletes:
             if not self._is_gone(known.path):
                 self._index.files.found_again(known.path)
                 self._notice.look(known.path)
+            elif misplaced(self._mounts, self._index, parent_of(known.path)):
+                self._index.files.found_again(known.path)  # hidden, not gone
             elif self._is_believed(known):
                 self._recorder.delete(known)
             else:
@@ -58,8 +63,6 @@ class Deletes:
         return entry.is_directory or entry.special is not None
 
     def _is_believed(self, known: KnownFile) -> bool:
-        if lost_mount(self._tree, self._index, parent_of(known.path)):
-            return False
         directory = self._index.directories.get(parent_of(known.path))
         return directory is None or (known.missing_since is not None and directory.listed_at >= known.missing_since)
 

@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.settle import Candidate, Writers, observe, probe_writers, readable_at
-from headwater.producers.filesystem.tree import GONE, Attributes, Entry, Signature, Tree, entry_of
+from headwater.producers.filesystem.tree import GONE, Attributes, Entry, Signature, Tree, entry_of, signature_of
 from headwater.rules.chunking import MIB, PartSizes, next_part, part_sizes
 from headwater.schemas.records import FileType
 
@@ -131,12 +131,13 @@ def _read_open_file(
     content = known.get(before.signature) or read_content(descriptor, before.signature.size)
 
     after = entry_of(candidate.path, os.fstat(descriptor))
-    if content is None or after.signature != before.signature or not _still_there(tree, after):
+    strong = writers is Writers.none
+    there = _still_there(tree, after) if strong else _there_afresh(tree, after)
+    if content is None or after.signature != before.signature or not there:
         moved = replace(candidate, observation=observe(observed.observation, after.signature, clock()))
         return Unsettled(moved, clock() + config.settle_seconds, "busy: it changed while it was read")
     if probe_writers(descriptor) is not writers:
         return Unsettled(observed, clock() + config.settle_seconds, "busy: a process opened it while it was read")
-    strong = writers is Writers.none
     return Reading(candidate, FileType.regular, after.signature, after.attributes, content, None, strong)
 
 
@@ -146,6 +147,18 @@ def _still_there(tree: Tree, read: Entry) -> bool:
         return tree.stat(read.path).signature == read.signature
     except GONE:
         return False
+
+
+def _there_afresh(tree: Tree, read: Entry) -> bool:
+    """The same where attributes may be remembered: opening a file anew asks the server (nfs(5), close-to-open)."""
+    try:
+        descriptor = tree.open_file(read.path)
+    except GONE:
+        return False
+    try:
+        return signature_of(os.fstat(descriptor)) == read.signature
+    finally:
+        os.close(descriptor)
 
 
 def read_content(descriptor: int, size: int) -> Content | None:

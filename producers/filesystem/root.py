@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import os
-
 from headwater.producers.filesystem.index import Index
+from headwater.producers.filesystem.mounts import Mounts
 from headwater.producers.filesystem.tree import Tree, parent_of
 
+_UNMOUNTED = "unmounted: the filesystem that was mounted here is gone; its files are kept as they were"
+_COVERED = (
+    "mounted over: a filesystem is mounted on a folder whose files are known; they are kept as they were, and what is "
+    "mounted is not carried"
+)
+_REPLACED = "replaced: another filesystem is mounted here; if that is meant, restart the agent"
 
-def is_mount(tree: Tree, path: bytes) -> bool:
-    """Does another filesystem begin at this directory? Raises OSError where it cannot be looked at."""
-    above = os.stat(os.path.join(tree.root, b"..")).st_dev if not path else tree.stat(parent_of(path)).signature.device
-    return tree.stat(path).signature.device != above
 
+def misplaced(mounts: Mounts, index: Index, directory: bytes) -> tuple[bytes, str] | None:
+    """The directory, or the nearest one above it, that is not the filesystem that was listed there, and the reason.
 
-def lost_mount(tree: Tree, index: Index, directory: bytes) -> bool:
-    """Was this directory, or one above it, a mount that is not there now? Then nothing below it counts as gone."""
+    What was mounted, unmounted or mounted over hides files: none of them is gone, and nothing below is believed.
+    """
     while directory:
         known = index.directories.get(directory)
-        if known is not None and known.is_mount:
-            try:
-                if not is_mount(tree, directory):
-                    return True
-            except OSError:
-                return True
+        if known is not None and known.listed_at:
+            mounted = mounts.is_mount(directory)
+            if known.is_mount and not mounted:
+                return directory, _UNMOUNTED
+            if mounted and not known.is_mount and index.files.any_below(directory):
+                return directory, _COVERED
+            if mounts.is_replaced(directory):
+                return directory, _REPLACED
         directory = parent_of(directory)
-    return False
+    return None
 
 
 class Root:
     """Watches over the root within one life of the agent (device numbers may change when a host starts again)."""
 
-    def __init__(self, tree: Tree, index: Index) -> None:
+    def __init__(self, tree: Tree, mounts: Mounts, index: Index) -> None:
         self._tree = tree
+        self._mounts = mounts
         self._index = index
         self._device: int | None = None
 
@@ -41,11 +47,10 @@ class Root:
         try:
             device = self._tree.stat(b"").signature.device
             empty = self._tree.is_empty()
-            mounted = is_mount(self._tree, b"")
         except OSError as error:
             return f"the root is missing or unreadable: {error.strerror}"
         known = self._index.directories.get(b"")
-        if known is not None and known.is_mount and not mounted:
+        if known is not None and known.is_mount and not self._mounts.is_mount(b""):
             return "nothing is mounted at the root any more"
         if self._device is not None and device != self._device:
             return "another filesystem is mounted at the root; if that is meant, restart the agent"

@@ -15,6 +15,7 @@ import signal
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from headwater.producers.filesystem.mounts import is_local
 from headwater.producers.filesystem.tree import Signature
 
 TICK_SECONDS = 0.01
@@ -27,11 +28,12 @@ class Writers(StrEnum):
     none = "none"
     some = "some"
     unknown = "unknown"
-    """No lease to be had: a file of another owner without CAP_LEASE, or a filesystem without leases."""
+    """No lease to be had (a file of another owner without CAP_LEASE, a filesystem without leases), or one that proves
+    nothing, because others write there unseen."""
 
 
 def probe_writers(descriptor: int) -> Writers:
-    """Ask for a read lease on an open file and give it back at once."""
+    """Ask for a read lease on an open file and give it back at once. A refusal counts on every filesystem."""
     # A writer that comes in this instant would end us by SIGIO; SIGURG is ignored by default.
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
     try:
@@ -39,7 +41,7 @@ def probe_writers(descriptor: int) -> Writers:
     except OSError as error:
         return Writers.some if error.errno == errno.EAGAIN else Writers.unknown
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return Writers.none
+    return Writers.none if is_local(descriptor) else Writers.unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ class AgentStatus:
     reading: being hashed; held: missing, not yet believed to be deleted; outbox: records that Kafka lacks;
     pending: sent, not verified; verified: the rest of files; exceptions: cannot be carried now.
     walked: every directory was listed since the start; listing_age_seconds: all were within this time.
+    weak: files that were read where nothing proves that nobody wrote (other owners' files without CAP_LEASE, network
+    filesystems, …); watch: where events come from; polled: where they do not, and why, a sentence each.
     """
 
     source: str
@@ -31,6 +33,9 @@ class AgentStatus:
     walked: bool
     directories_due: int
     listing_age_seconds: float | None
+    weak: int
+    watch: str
+    polled: tuple[str, ...]
     overflows: int
     unwatched: int
     halted: str | None
@@ -59,5 +64,6 @@ def export(status: AgentStatus) -> None:
     metrics.AGENT_OUTBOX.labels(source).set(status.outbox)
     metrics.AGENT_HALTED.labels(source).set(status.halted is not None)
     metrics.AGENT_LISTING_AGE_SECONDS.labels(source).set(status.listing_age_seconds or 0)
+    metrics.AGENT_WEAK.labels(source).set(status.weak)
     metrics.AGENT_UNWATCHED.labels(source).set(status.unwatched)
     metrics.AGENT_OVERFLOWS.labels(source).set(status.overflows)

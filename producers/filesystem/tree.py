@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.producers.filesystem.mounts import is_local
 from headwater.schemas.records import FileType
 
 GONE = (FileNotFoundError, NotADirectoryError)
@@ -182,6 +183,11 @@ class Tree:
                         continue
         finally:
             os.close(descriptor)
+
+    def is_local(self, path: bytes) -> bool:
+        """Does the directory lie where events and leases tell the truth? Raises one of GONE, or another OSError."""
+        with self._directory(path) as directory:
+            return is_local(directory)
 
     def is_empty(self) -> bool:
         with os.scandir(self.root) as found:

@@ -16,22 +16,21 @@ from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.filters import Filters
 from headwater.producers.filesystem.index import Index
 from headwater.producers.filesystem.index.directories import KnownDirectory
+from headwater.producers.filesystem.mounts import Mounts
 from headwater.producers.filesystem.notice import Notice
+from headwater.producers.filesystem.reach import Reach
 from headwater.producers.filesystem.recorder import Recorder
-from headwater.producers.filesystem.root import is_mount, lost_mount
+from headwater.producers.filesystem.root import misplaced
 from headwater.producers.filesystem.tree import GONE, Tree, entry_of, footprint_of, join, name_of
-from headwater.producers.filesystem.watch import Watch
 
 STEP_ENTRIES = 1_000
 """Entries looked at between two turns of the agent's loop: a few milliseconds."""
 
-_UNMOUNTED = "unmounted: the filesystem that was mounted here is gone; its files are kept as they were"
 
-
-def next_listing_in(path: bytes, reconcile_seconds: float) -> float:
+def next_listing_in(path: bytes, cycle_seconds: float) -> float:
     """Seconds until a directory's next listing: between three quarters of the cycle and all of it, by its name, so
     that the listings of one walk spread out over the next cycle."""
-    return reconcile_seconds * (0.75 + 0.25 * crc32(path) / 2**32)
+    return cycle_seconds * (0.75 + 0.25 * crc32(path) / 2**32)
 
 
 class Walk:
@@ -41,7 +40,8 @@ class Walk:
         tree: Tree,
         filters: Filters,
         index: Index,
-        watch: Watch,
+        mounts: Mounts,
+        reach: Reach,
         notice: Notice,
         recorder: Recorder,
         clock: Callable[[], float],
@@ -50,7 +50,8 @@ class Walk:
         self._tree = tree
         self._filters = filters
         self._index = index
-        self._watch = watch
+        self._mounts = mounts
+        self._reach = reach
         self._notice = notice
         self._recorder = recorder
         self._clock = clock
@@ -84,13 +85,14 @@ class Walk:
         path, began_at = directory.path, self._clock()
         # An event during the listing makes the directory due once more.
         self._index.directories.begin(path, began_at + next_listing_in(path, self._config.reconcile_seconds))
+        mount = self._mounts.is_mount(path)
+        if wrong := misplaced(self._mounts, self._index, path):
+            self._name(*wrong)
+            return
         try:
-            mount = is_mount(self._tree, path)
-            if directory.is_mount and not mount:
-                self._recorder.except_path(path, _UNMOUNTED)
-                return
             # First the watch, then the listing: what happens in between is heard, what happened before is listed.
-            self._watch.add(path)
+            if not self._reach.add(path):
+                self._index.directories.begin(path, began_at + next_listing_in(path, self._config.poll_seconds))
             listing, matched = self._tree.listing(path), 0
             while step := list(islice(listing, STEP_ENTRIES)):
                 matched += self._consider(path, step)
@@ -106,6 +108,10 @@ class Walk:
         self._recorder.clear_path(path)
         self._index.exceptions.make_due_in(path, self._clock())
         self._index.directories.listed(path, at=began_at, is_mount=mount)
+
+    def _name(self, directory: bytes, reason: str) -> None:
+        """Something else lies at a directory than what was listed there: versions name it, not all that is below."""
+        self._recorder.except_path(directory, reason, retry_seconds=self._config.reconcile_seconds)
 
     def _consider(self, directory: bytes, step: list[tuple[bytes, os.stat_result]]) -> int:
         """Decide about entries of a directory; returns how many of them the index knew.
@@ -144,8 +150,8 @@ class Walk:
         """The directory is not there: everything in it is missing, unless a mount went away with it."""
         if not path:
             return  # the agent halts
-        if lost_mount(self._tree, self._index, path):
-            self._recorder.except_path(path, _UNMOUNTED)
+        if wrong := misplaced(self._mounts, self._index, path):
+            self._name(*wrong)
             return
         self._index.files.mark_all_missing(path, self._clock())
         self._index.directories.make_below_due(path, self._clock())

@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS files (
 CREATE INDEX IF NOT EXISTS files_inode ON files (inode);
 CREATE INDEX IF NOT EXISTS files_pending ON files (seq) WHERE verified = 0;
 CREATE INDEX IF NOT EXISTS files_missing ON files (missing_since) WHERE missing_since IS NOT NULL;
+CREATE INDEX IF NOT EXISTS files_weak ON files (strong) WHERE strong = 0;
 """
 
 _COLUMNS = (
@@ -102,6 +103,7 @@ class Files:
         self.count = int(database.execute("SELECT count(*) FROM files").fetchone()[0])
         pending = "SELECT count(*) FROM files INDEXED BY files_pending WHERE verified = 0"
         self.pending_count = int(database.execute(pending).fetchone()[0])
+        self.weak_count = int(database.execute("SELECT count(*) FROM files WHERE strong = 0").fetchone()[0])
 
     def get(self, path: bytes) -> KnownFile | None:
         found = self._select("directory = ? AND name = ?", _key(path))
@@ -126,6 +128,12 @@ class Files:
     def count_in(self, directory: bytes) -> int:
         query = "SELECT count(*) FROM files WHERE directory = ?"
         return int(self._database.execute(query, (directory,)).fetchone()[0])
+
+    def any_below(self, directory: bytes) -> bool:
+        """Is any file known in this directory, or in one below it ('0' follows '/')?"""
+        query = "SELECT 1 FROM files WHERE directory = ? OR (directory > ? AND directory < ?) LIMIT 1"
+        below = (directory, directory + b"/", directory + b"0")
+        return self._database.execute(query, below).fetchone() is not None
 
     def page_in(self, directory: bytes, after: bytes, limit: int) -> list[KnownFile]:
         """Known files of one directory in order of name, beginning behind the name ``after``."""
@@ -164,6 +172,7 @@ class Files:
         signature, attributes = known.signature, known.attributes
         self.count += before is None
         self.pending_count += before is None or before.verified
+        self.weak_count += (not known.strong) - (before is not None and not before.strong)
         self._database.execute(
             f"INSERT OR REPLACE INTO files ({_COLUMNS}, sent_at) VALUES ({'?, ' * 17}0, NULL, ?)",
             (
@@ -228,7 +237,8 @@ class Files:
         self._database.execute("DELETE FROM files WHERE directory = ? AND name = ?", _key(known.path))
         self.count -= 1
         self.pending_count -= not known.verified
+        self.weak_count -= not known.strong
 
     def clear(self) -> None:
         self._database.execute("DELETE FROM files")
-        self.count = self.pending_count = 0
+        self.count = self.pending_count = self.weak_count = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import socket
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -301,3 +302,32 @@ class PassThrough:
 @pytest.fixture
 def pass_through() -> Callable[[str], Any]:
     return lambda dsn: closing(PassThrough(dsn))
+
+
+@pytest.fixture
+def mounted() -> Callable[..., Any]:
+    """``with mounted(folder, *arguments):`` arguments as mount(8) takes them before the folder."""
+
+    @contextmanager
+    def mount(folder: Path, *arguments: Any) -> Iterator[None]:
+        done = subprocess.run(["mount", *arguments, folder], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"mount: {done.stderr.strip()}")
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", folder], capture_output=True)
+
+    return mount
+
+
+@pytest.fixture(scope="session")
+def few_watches() -> Callable[[int], list[str]]:
+    """The beginning of a command that runs with so many inotify watches, in a user namespace of its own, whose limit
+    it may raise: nobody else on this machine has fewer."""
+    lower = 'echo "$0" > /proc/sys/user/max_inotify_watches && exec "$@"'
+    begin = ["unshare", "--user", "--map-root-user", "sh", "-c", lower]
+    tried = subprocess.run([*begin, "9", "true"], capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"no user namespace to lower the limit in: {tried.stderr.strip()}")
+    return lambda count: [*begin, str(count)]

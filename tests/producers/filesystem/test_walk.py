@@ -15,10 +15,13 @@ from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.filters import Filters
 from headwater.producers.filesystem.index import Index
 from headwater.producers.filesystem.index.files import KnownFile
+from headwater.producers.filesystem.mounts import Mounts
+from headwater.producers.filesystem.reach import Reach
 from headwater.producers.filesystem.recorder import Recorder
 from headwater.producers.filesystem.tree import Entry, Tree, entry_of, footprint_of
 from headwater.producers.filesystem.walk import STEP_ENTRIES, Walk
-from headwater.producers.filesystem.watch import DirtySet, Watch
+from headwater.producers.filesystem.watch.dirty import DirtySet
+from headwater.producers.filesystem.watch.inotify import InotifyWatch
 
 
 class Heard:
@@ -61,12 +64,13 @@ def index(tmp_path: Path) -> Iterator[Index]:
 def walk(tmp_path: Path, tree: Tree, index: Index) -> Iterator[Callable[[], dict[bytes, KnownFile | None]]]:
     """List every directory once; returns what was considered."""
     config = AgentConfig("s", "here", "films", tmp_path / "root", tmp_path / "state")
-    watch = Watch(tree, DirtySet(100), lambda: None)
+    watch, mounts = InotifyWatch(tree, DirtySet(100), lambda: None), Mounts(tree.root)
+    reach = Reach(tree, mounts, watch)
 
     def run() -> dict[bytes, KnownFile | None]:
         heard: Any = Heard()
         recorder = Recorder(config, tree, index, time.time)
-        walk = Walk(config, tree, Filters((), ()), index, watch, heard, recorder, time.time)
+        walk = Walk(config, tree, Filters((), ()), index, mounts, reach, heard, recorder, time.time)
         with index.transaction():
             walk.start_over()
             while walk.step():
@@ -75,6 +79,7 @@ def walk(tmp_path: Path, tree: Tree, index: Index) -> Iterator[Callable[[], dict
 
     yield run
     watch.close()
+    mounts.close()
 
 
 def remember(index: Index, tree: Tree) -> None:
