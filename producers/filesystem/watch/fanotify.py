@@ -75,6 +75,7 @@ class FanotifyWatch:
             os.close(self._group)
             raise
         self._drain = Drain(self._group, self._read, wake)
+        self.add(b"")
 
     def _require_root(self) -> None:
         try:
