@@ -21,13 +21,13 @@ from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.kafka.offsets import ends
 from headwater.connectors.kafka.topics import apply
 from headwater.producers.filesystem.agent import Agent
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.status import AgentStatus
 from headwater.schemas import codec, topics
 from headwater.schemas.records import ChangeKind, FileChange, FilePart
-from headwater.schemas.topics import Topic
 from headwater.stack.postgres import create_database, database_address
 
 SITE = "here"
@@ -48,17 +48,10 @@ class Cloud:
 
     def __post_init__(self) -> None:
         self._consumer = self.kafka.consumer("test.cloud")
-        self._consumer.assign(
-            [
-                TopicPartition(self.kafka.physical(topic), partition, self._end(topic, partition))
-                for topic in TOPICS[:2]
-                for partition in range(topic.partitions)
-            ]
-        )
-
-    def _end(self, topic: Topic, partition: int) -> int:
-        """Tests share topics; each has its own source and looks at what comes after its beginning."""
-        return self._consumer.get_watermark_offsets(TopicPartition(self.kafka.physical(topic), partition), 10)[1]
+        # Tests share topics; each has its own source and looks at what comes after its beginning.
+        places = [(self.kafka.physical(topic), number) for topic in TOPICS[:2] for number in range(topic.partitions)]
+        end = ends(self.kafka, places)
+        self._consumer.assign([TopicPartition(topic, partition, at) for (topic, partition), at in end.items()])
 
     def read(self) -> Cloud:
         """Take what has arrived and, if it ``verifies``, say in the catalog that everything is recorded and safe."""

@@ -214,7 +214,7 @@ def test_renames_name_both_paths_and_read_nothing(
     (config.root / "old/sub/x").write_bytes(b"x")
     (config.root / "a").write_bytes(b"content of a")
     (config.root / "b").write_bytes(b"content of b")
-    with follow() as running:
+    with follow(delete_hold_seconds=20) as running:
         eventually(lambda: len(hashes(cloud)) == 303 and is_idle(running, cloud), 20)
         (config.root / "old").rename(config.root / "new")
         os.replace(config.root / "a", config.root / "b")
