@@ -4,6 +4,7 @@
     ├── Permanent            trying again changes nothing
     │   ├── BadSettings      a setting is missing or wrong
     │   ├── BadRecord        a record does not decode or contradicts itself (goes to dead.letters)
+    │   │   └── NewerRecord  a newer release wrote it: groups wait for the upgrade of their process
     │   ├── TopicMismatch    a topic is missing or differs from the catalogue
     │   ├── Refused          the other system understood and said no (credentials, permissions, quota)
     │   ├── Fenced           a newer epoch owns what this process held: it must stop writing
@@ -54,6 +55,10 @@ class BadSettings(Permanent):
 
 class BadRecord(Permanent):
     exit_code = 65  # EX_DATAERR
+
+
+class NewerRecord(BadRecord):
+    pass
 
 
 class TopicMismatch(Permanent):

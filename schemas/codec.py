@@ -20,12 +20,15 @@ from typing import Any, get_origin, get_type_hints
 import fastavro
 from fastavro.types import AvroMessage
 
-from headwater.rules.errors import BadRecord
+from headwater.rules.errors import BadRecord, NewerRecord
 from headwater.schemas import records
 from headwater.schemas.records import Record
 
 _FRAME = struct.Struct(">bI")
 _MAGIC = 0
+
+_NEWER_IDS = 1_000
+"""Ids are given in order: one that is so little above ours is a newer release's, any other is no id of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,11 @@ def encode(record: Record) -> bytes:
 
 
 def decode(value: bytes | None) -> Record:
-    """The record in a Kafka value. Raises BadRecord, with the reason, for anything that is not one of ours."""
+    """The record in a Kafka value.
+
+    Raises NewerRecord for a schema that only a newer release has, and BadRecord, with the reason, for all that is not
+    one of ours.
+    """
     if value is None or len(value) < _FRAME.size:
         raise BadRecord(f"the value has {0 if value is None else len(value)} bytes, too few for a schema id")
     magic, schema_id = _FRAME.unpack_from(value)
@@ -119,11 +126,7 @@ def decode(value: bytes | None) -> Record:
         raise BadRecord(f"the value starts with byte {value[0]:#04x}, not with 0x00 of the Confluent wire format")
     writer = history().get(schema_id)
     if writer is None:
-        raise BadRecord(
-            f"the value names schema {schema_id}, which this release of headwater does not know",
-            advice="If a newer release wrote it, upgrade this process and redrive the record.",
-            schema_id=schema_id,
-        )
+        raise _unknown(schema_id)
     body = io.BytesIO(value)
     body.seek(_FRAME.size)
     try:
@@ -133,6 +136,17 @@ def decode(value: bytes | None) -> Record:
     if body.tell() != len(value):
         raise BadRecord(f"{len(value) - body.tell()} bytes follow the record of schema {schema_id} ({writer.name})")
     return _build(_record_types()[writer.name], plain)
+
+
+def _unknown(schema_id: int) -> BadRecord:
+    if 0 < schema_id - max(history()) <= _NEWER_IDS:
+        return NewerRecord(
+            f"the value names schema {schema_id}, which a newer release of headwater wrote",
+            kept="The record is on the log.",
+            advice="Upgrade this process: it goes on where it stopped.",
+            schema_id=schema_id,
+        )
+    return BadRecord(f"the value names schema {schema_id}, which no release of headwater has", schema_id=schema_id)
 
 
 def _build(record: type[Record], plain: Any) -> Record:

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.headers import event_headers
-from headwater.rules.errors import Fenced, Unavailable
+from headwater.rules.errors import BadRecord, Fenced, NewerRecord, Unavailable
 from headwater.schemas import codec
 from headwater.schemas.records import DatasetVersion
 from headwater.schemas.topics import DATASET_VERSIONS
@@ -33,7 +33,7 @@ class Announcer:
         self._producer: Producer | None = None
 
     def announce(self, record: DatasetVersion) -> None:
-        """Write the record unless it is there. Safe to repeat. Raises Unavailable, Fenced, Refused."""
+        """Write the record unless it is there. Safe to repeat. Raises Unavailable, Fenced, Refused, NewerRecord."""
         producer = self._producer or self._start()
         if self._is_announced(record.version):
             return
@@ -117,5 +117,11 @@ class Announcer:
 
 
 def _version_in(value: bytes | None) -> set[int]:
-    record = codec.decode(value)
+    """Raises NewerRecord: whether that is our version's announcement cannot be known."""
+    try:
+        record = codec.decode(value)
+    except NewerRecord:
+        raise
+    except BadRecord:
+        return set()
     return {record.version} if isinstance(record, DatasetVersion) else set()

@@ -1,6 +1,7 @@
 """One step: a batch goes through the processor, whatever its records or the world around it are like.
 
 - Transient, Refused: wait with full-jitter backoff, say why, call again with the same batch.
+- A record of a newer release: wait too, for the upgrade. Passed over, it would be missing and nobody could name it.
 - An error of a record: find the record by calling with one at a time, bury it, and go on with its neighbours in order.
 - Fenced: up to the member, which drops the batch. BadSettings, TopicMismatch: up to the person who runs it.
 """
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import Message
 
@@ -23,12 +24,14 @@ from headwater.rules.errors import (
     BadSettings,
     Fenced,
     HeadwaterError,
+    NewerRecord,
     Permanent,
     Refused,
     TopicMismatch,
     Transient,
 )
 from headwater.schemas.codec import decode, encode
+from headwater.schemas.records import Record
 from headwater.schemas.topics import DEAD_LETTERS
 from headwater.streams.runtime.backoff import full_jitter
 from headwater.streams.runtime.batch import Assignment, Reading
@@ -36,6 +39,8 @@ from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.dead_letters import dead_letter
 from headwater.streams.runtime.processor import Batch, Input, Output, Processor, Received
 from headwater.streams.runtime.state import StateBoard
+
+Result = TypeVar("Result")
 
 STEP = "step"
 """What the step shows as degraded: anything that its processor needs."""
@@ -87,7 +92,7 @@ class Step:
     def run(self, reading: Reading) -> Finished:
         """Step 2 of the batch protocol. Raises Released, Fenced, BadSettings or TopicMismatch."""
         started = time.perf_counter()
-        inputs, outputs = self._decode(reading.messages)
+        inputs, outputs = self._decode(reading.messages, reading.assignment)
         if inputs or reading.is_idle:
             outputs += self._process(inputs, reading.assignment)
         encoded = self._encode(outputs)
@@ -96,17 +101,23 @@ class Step:
             metrics.GROUP_RECORD_SECONDS.labels(self._processor.name).observe(seconds)
         return Finished(reading, encoded, started)
 
-    def _decode(self, messages: Sequence[Message]) -> tuple[list[Input], list[Output]]:
+    def _decode(self, messages: Sequence[Message], assignment: Assignment) -> tuple[list[Input], list[Output]]:
         """The records, and a dead letter for each message that is none."""
         inputs: list[Input] = []
         dead: list[Output] = []
         for message in messages:
             fields = self._fields(message)
             try:
-                inputs.append(Input(*fields, decode(fields[4])))
+                inputs.append(Input(*fields, self._decoded(fields[4], assignment)))
             except BadRecord as error:
                 dead.append(self._dead_letter(Received(*fields), error))
         return inputs, dead
+
+    def _decoded(self, value: bytes | None, assignment: Assignment) -> Record:
+        try:
+            return decode(value)
+        except NewerRecord:
+            return self._patiently(lambda: decode(value), assignment, (NewerRecord,))
 
     def _fields(self, message: Any) -> Fields:
         # The client's types allow None and str where a consumed message has neither.
@@ -155,14 +166,14 @@ class Step:
 
     def _patiently(
         self,
-        call: Callable[[], Sequence[Output]],
+        call: Callable[[], Result],
         assignment: Assignment,
         waited_for: tuple[type[Exception], ...] = (Transient, Refused),
-    ) -> Sequence[Output]:
+    ) -> Result:
         """The call's result, however long it takes until what it needs is there again."""
         for attempt in count():
             try:
-                outputs = call()
+                result = call()
             except _UNMENDABLE:
                 raise
             except waited_for as error:
@@ -171,7 +182,7 @@ class Step:
                 self._wait(attempt, assignment)
             else:
                 self._board.recover(STEP)
-                return outputs
+                return result
         raise AssertionError("count() does not end")
 
     def _wait(self, attempt: int, assignment: Assignment) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.rules.errors import BadRecord
+from headwater.rules.errors import BadRecord, NewerRecord
 from headwater.schemas import codec, records
 
 SCHEMAS = Path(codec.__file__).parent
@@ -112,7 +112,7 @@ def test_a_value_starts_with_a_zero_byte_and_its_pinned_id():
         (b"", "0 bytes, too few"),
         (b"\x00\x00", "2 bytes, too few"),
         (b'{"path": "a"}', "starts with byte 0x7b"),
-        (struct.pack(">bI", 0, 999_999) + b"x", "names schema 999999, which this release"),
+        (struct.pack(">bI", 0, 999_999) + b"x", "names schema 999999, which no release"),
         (codec.encode(STORED)[:-1], "does not decode as schema 3"),
         (codec.encode(STORED)[:9], "does not decode as schema 3"),
         (codec.encode(STORED) + b"xy", "2 bytes follow the record"),
@@ -121,6 +121,11 @@ def test_a_value_starts_with_a_zero_byte_and_its_pinned_id():
 def test_what_is_not_one_of_our_records_is_refused_with_the_reason(value, reason):
     with pytest.raises(BadRecord, match=reason):
         codec.decode(value)
+
+
+def test_the_next_schema_is_a_newer_releases_and_asks_for_an_upgrade():
+    with pytest.raises(NewerRecord, match=r"a newer release of headwater wrote.*Upgrade this process"):
+        codec.decode(struct.pack(">bI", 0, max(codec.history()) + 1) + b"x")
 
 
 @given(st.binary())

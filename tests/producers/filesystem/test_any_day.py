@@ -108,6 +108,13 @@ class Follower:
         assert self._process is not None
         signal.pidfd_send_signal(self._process, number)
 
+    def is_asleep(self) -> bool:
+        """SIGSTOP is sent; each thread runs on until it notices."""
+        states = [
+            task.read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{self._pid}/task").glob("*/stat")
+        ]
+        return all(state == "T" for state in states)
+
     def end(self, number: signal.Signals) -> None:
         """No more of this life, once it is over."""
         if self._process is not None:
@@ -172,6 +179,7 @@ class Day:
             case "sleeps":
                 self.agent.live()
                 self.agent.send(signal.SIGSTOP)
+                self.eventually(self.agent.is_asleep)
                 self._do(episode, episode.changes)
                 self.agent.send(signal.SIGCONT)
             case "is deaf":
@@ -193,6 +201,7 @@ class Day:
         self.eventually(lambda: self.agent.status().get("walked"), 20)
         before = self.agent.status()["overflows"]
         self.agent.send(signal.SIGSTOP)
+        self.eventually(self.agent.is_asleep)
         queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
         anchors = [self.config.root / "anchor", self.config.root / "second anchor"]
         anchors[1].touch()
