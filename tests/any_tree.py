@@ -139,7 +139,7 @@ class AnyTree:
 
     def _write(self, path: bytes, content: bytes, flags: int = os.O_CREAT | os.O_TRUNC, at: int = 0) -> None:
         """A whole write: what is there once the descriptor is closed, unless another writer has it open."""
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | flags, 0o644)
         try:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.pwrite(descriptor, content, at)
