@@ -15,6 +15,8 @@ from headwater.rules.errors import NotFound, Unavailable
 
 TRANSFERS = 16
 """Files at once, for every peer: what headwater's upload does by default."""
+PARTS = 6
+"""Parts of one large file at once, for rclone: as headwater. s5cmd sends 5."""
 
 
 def rclone_copy(folder: Path, server: S3Config) -> float:
@@ -61,7 +63,16 @@ def program(name: str) -> str:
     return place
 
 
-_RCLONE = ("--transfers", str(TRANSFERS), "--checkers", str(TRANSFERS), "--log-level", "ERROR")
+_RCLONE = (
+    "--transfers",
+    str(TRANSFERS),
+    "--checkers",
+    str(TRANSFERS),
+    "--log-level",
+    "ERROR",
+    "--s3-upload-concurrency",
+    str(PARTS),
+)
 
 
 def _rclone(server: S3Config) -> dict[str, str]:
