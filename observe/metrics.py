@@ -170,6 +170,12 @@ AGENT_OUTBOX = _gauge("agent_outbox", "Records that Kafka has not acknowledged. 
 AGENT_HALTED = _gauge(
     "agent_halted", "1 while the root cannot be believed (missing, empty, not mounted): nothing is sent.", "source"
 )
+AGENT_DELETES_HALTED = _gauge(
+    "agent_deletes_halted",
+    "1 while more paths went missing than a day may delete: they are kept until `headwater consent SOURCE`. All else "
+    "goes on.",
+    "source",
+)
 AGENT_LISTING_AGE_SECONDS = _gauge(
     "agent_listing_age_seconds", "Every directory was listed completely within this time: the cycle's length.", "source"
 )

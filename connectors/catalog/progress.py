@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headwater.connectors.catalog.client import Transaction
+from headwater.connectors.catalog.exceptions import excepted
+from headwater.rules.identity import display
 
 EXCEPTIONS_COUNTED = 1_000
 
@@ -41,6 +43,12 @@ class SourceProgress:
     condemned: int
     exceptions: int
     """At most ``EXCEPTIONS_COUNTED``: then there are as many or more."""
+    exceptions_by: dict[str, int]
+    """The same by class, the first word of their reasons: busy, unreadable, …"""
+    example: str
+    """Path and reason of the one that waits longest, for people; empty where there is none."""
+    halted: str
+    """Why deletes wait for consent; empty where none do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +83,15 @@ def _sources(transaction: Transaction, counters: dict[str, dict[str, int]]) -> t
         """
         SELECT s.source, s.site, s.dataset, s.agent,
                CASE WHEN s.stopped_at IS NULL THEN extract(epoch FROM now() - s.heartbeat_at)::float8 END,
-               (SELECT count(*) FROM (SELECT 1 FROM exceptions e WHERE e.source = s.source AND e.active LIMIT %s) few)
+               coalesce((SELECT h.reason FROM source_halts h WHERE h.source = s.source), '')
         FROM sources s ORDER BY s.source
-        """,
-        [EXCEPTIONS_COUNTED],
+        """
     )
     found = []
-    for source, site, dataset, agent, silent_seconds, exceptions in rows:
+    for source, site, dataset, agent, silent_seconds, halted in rows.fetchall():
         of_source = counters.get(source, {})
+        by_class = _exceptions(transaction, source)
+        oldest = excepted(transaction, source, 1) if by_class else []
         found.append(
             SourceProgress(
                 source,
@@ -95,10 +104,23 @@ def _sources(transaction: Transaction, counters: dict[str, dict[str, int]]) -> t
                 stored=_amount(of_source, "objects_stored", "bytes_stored"),
                 verified=_amount(of_source, "objects_verified", "bytes_verified"),
                 condemned=of_source.get("objects_condemned", 0),
-                exceptions=exceptions,
+                exceptions=sum(by_class.values()),
+                exceptions_by=by_class,
+                example=f"{display(oldest[0].path)}: {oldest[0].reason}" if oldest else "",
+                halted=halted,
             )
         )
     return tuple(found)
+
+
+def _exceptions(transaction: Transaction, source: str) -> dict[str, int]:
+    """Numbers of excepted paths by class, most first, among the first ``EXCEPTIONS_COUNTED``."""
+    rows = transaction.execute(
+        "SELECT split_part(reason, ':', 1), count(*) FROM "
+        "(SELECT reason FROM exceptions WHERE source = %s AND active LIMIT %s) few GROUP BY 1 ORDER BY 2 DESC, 1",
+        [source, EXCEPTIONS_COUNTED],
+    )
+    return dict(rows.fetchall())
 
 
 def _amount(counters: dict[str, int], count: str, size: str) -> Amount:

@@ -13,6 +13,7 @@ from typer._click.exceptions import ClickException
 
 from headwater import __version__
 from headwater.cli import (
+    consent,
     dataset,
     dead,
     demo,
@@ -81,6 +82,7 @@ app.command("doctor", rich_help_panel=_RUN)(processes.doctor)
 app.command("demo", rich_help_panel=_RUN)(demo.demo)
 app.command("sync", rich_help_panel=_CARRY)(sync.sync)
 app.command("run", rich_help_panel=_CARRY)(run.run)
+app.command("consent", rich_help_panel=_CARRY)(consent.consent)
 app.command("progress", rich_help_panel=_CARRY)(progress.progress)
 app.add_typer(topics.app, name="topics", rich_help_panel=_LOOK)
 app.command("lag", rich_help_panel=_LOOK)(lag.lag)

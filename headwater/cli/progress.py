@@ -128,9 +128,10 @@ def _bytes(progress: Progress, source: str, stage: str) -> int:
 
 
 def _trouble(source: SourceProgress) -> Text | None:
-    said = []
+    said = [f"deletes halted: {source.halted}"] if source.halted else []
     if source.exceptions:
-        said.append(f"{source.exceptions:,} paths excepted")
+        classes = ", ".join(f"{count:,} {name}" for name, count in source.exceptions_by.items())
+        said.append(f"not carried now: {classes}; for example {source.example}")
     if source.condemned:
         said.append(f"{source.condemned:,} contents condemned")
-    return Text(", ".join(said), style="yellow") if said else None
+    return Text("\n".join(said), style="yellow") if said else None

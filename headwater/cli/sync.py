@@ -64,8 +64,8 @@ def sync(
 
     def health() -> Health:
         status = agent.status
-        reason = status.halted or status.trouble or ""
-        state = "halted" if status.halted else "degraded" if status.trouble else "running"
+        reason = status.halted or status.deletes_halted or status.trouble or ""
+        state = "halted" if status.halted else "degraded" if reason else "running"
         return Health(not reason, state, reason, status.as_json())
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -132,6 +132,6 @@ def _shown(status: AgentStatus) -> Table:
     lines.add_row(
         Text(walked, style="dim"), "", Text(f"{status.held:,} missing, held" if status.held else "", style="dim")
     )
-    if reason := status.halted or status.trouble:
+    if reason := status.halted or status.deletes_halted or status.trouble:
         lines.add_row(Text(reason, style="bold red"))
     return lines

@@ -16,6 +16,7 @@ from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
 from headwater.observe import logs
 from headwater.producers.filesystem.config import AgentConfig, checked
+from headwater.producers.filesystem.consent import Consent
 from headwater.producers.filesystem.deletes import Deletes
 from headwater.producers.filesystem.filters import Filters
 from headwater.producers.filesystem.index import Index
@@ -74,8 +75,9 @@ class Agent:
         self._index = Index(config.state_folder, config.source)
         self._tree = tree = Tree(config.root)
         self._mounts = mounts = Mounts(tree.root)
-        self._root = Root(tree, mounts, self._index)
+        self._root = Root(config.source, tree, mounts, self._index)
         self._owner = Owner(config, catalog, self._index, clock)
+        self._consent = Consent(config, catalog, self._index, self._owner, self._root, clock)
         self._settling = Settling()
         self._recorder = Recorder(config, tree, self._index, clock)
         filters = Filters(config.include, config.exclude)
@@ -84,7 +86,7 @@ class Agent:
         self._watch = open_watch(config, tree, mounts, self._dirty, self._woken.set)
         self._reach = Reach(tree, mounts, self._watch)
         self._walk = Walk(config, tree, filters, self._index, mounts, self._reach, self._notice, self._recorder, clock)
-        self._deletes = Deletes(tree, mounts, self._index, self._notice, self._recorder, clock)
+        self._deletes = Deletes(tree, mounts, self._index, self._notice, self._recorder, self._consent, clock)
         self._readers = Readers(config, tree, clock, self._woken.set)
         self._intake = Intake(
             config, tree, self._index, self._settling, self._readers, self._notice, self._recorder, clock
@@ -170,6 +172,8 @@ class Agent:
         trouble = self._root.trouble()
         if trouble is not None and self._halted is None:
             log.error("agent.halted", source=self._config.source, why=trouble, kept="nothing is deleted or sent")
+        if trouble is not None and self._root.is_emptied():
+            self._consent.emptied(trouble)
         if trouble is None and self._halted is not None:
             log.info("agent.resumed", source=self._config.source)
             with self._index.transaction():
@@ -233,8 +237,9 @@ class Agent:
         return moved
 
     def _confirm(self) -> bool:
-        """Keep the source, learn what is verified, and ask again for what nobody works on."""
+        """Keep the source, learn what is verified, ask again for what nobody works on, and for consent to deletes."""
         self._owner.beat()
+        self._consent.ask()
         again = self._owner.confirm()
         if again:
             with self._index.transaction():
@@ -270,6 +275,7 @@ class Agent:
             overflows=self._watch.overflows,
             unwatched=self._watch.unwatched,
             halted=self._halted,
+            deletes_halted=self._consent.halt.reason if self._consent.halt else None,
             trouble=self._outbox.trouble or self._owner.trouble,
         )
         export(self.status)

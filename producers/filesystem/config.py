@@ -41,6 +41,11 @@ class AgentConfig:
     """How often a busy or unreadable file is looked at again, besides when an event names it."""
     delete_hold_seconds: float = 60.0
     """A path that is gone waits this long before it counts as deleted: it may turn up elsewhere as a rename."""
+    deletes_share: float = 0.1
+    """Of the known paths, so many may be deleted within a day without asking: more is rather an accident, such as a
+    folder that was moved out of the root, and waits for `headwater consent`."""
+    deletes_unasked: int = 100
+    """So many may always be deleted within a day: a tenth of a small source is nothing."""
     reconcile_seconds: float = 3600.0
     """Each directory is listed again at least this often: what no event told is found then."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headwater.producers.filesystem.consent import Consent
 from headwater.producers.filesystem.index import Index
 from headwater.producers.filesystem.index.files import KnownFile
 from headwater.producers.filesystem.mounts import Mounts
@@ -18,7 +19,8 @@ class Deletes:
     completely and without an error since it went missing (or is itself gone, and was believed to be).
 
     The hold lets a rename be seen as one: whoever finds the same inode and bytes at another path takes the missing
-    row with it. The agent calls ``release`` only while the root is sound.
+    row with it. The agent calls ``release`` only while the root is sound; more than a day may have waits for a person's
+    consent.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class Deletes:
         index: Index,
         notice: Notice,
         recorder: Recorder,
+        consent: Consent,
         clock: Callable[[], float],
     ) -> None:
         self._tree = tree
@@ -35,11 +38,17 @@ class Deletes:
         self._index = index
         self._notice = notice
         self._recorder = recorder
+        self._consent = consent
         self._clock = clock
 
     def release(self, limit: int, *, hold_seconds: float) -> int:
         """Send the tombstones that are due, inside a transaction; returns how many paths were looked at."""
-        held = self._index.files.missing(self._clock() - hold_seconds, limit)
+        before, deleted = self._clock() - hold_seconds, 0
+        held = self._index.files.missing(before, limit)
+        if not held:
+            self._consent.nothing_is_due()
+        if not held or not self._consent.allows(before):
+            return 0
         for known in held:
             if not self._is_gone(known.path):
                 self._index.files.found_again(known.path)
@@ -48,8 +57,11 @@ class Deletes:
                 self._index.files.found_again(known.path)  # hidden, not gone
             elif self._is_believed(known):
                 self._recorder.delete(known)
+                deleted += 1
             else:
                 self._hold_again(known)
+        if deleted:
+            self._index.deletes.add(deleted, self._clock())
         return len(held)
 
     def _is_gone(self, path: bytes) -> bool:

@@ -49,7 +49,8 @@ class Once:
     def is_finished(self, status: AgentStatus) -> bool:
         """Is each path verified or named? Raises Unavailable when the uploaders went away."""
         self._watch_uploaders()
-        working = status.dirty + status.settling + status.reading + status.held + status.outbox
+        held = 0 if status.deletes_halted else status.held
+        working = status.dirty + status.settling + status.reading + held + status.outbox
         if not status.walked or status.halted or working or self._owner.complete_to < status.seq:
             return False
         return status.pending == 0 or self._all_named()

@@ -44,6 +44,11 @@ class Owner:
         self.complete_to = 0
         self.trouble: str | None = None
 
+    @property
+    def ownership(self) -> Ownership | None:
+        """The source as it is owned; None before ``own``."""
+        return self._ownership
+
     def own(self) -> None:
         """Own the source. Under a new epoch the index begins anew, from what the catalog holds: so a path that is gone
         becomes a delete, and content that is stored is not sent again. Raises Refused while another agent lives."""

@@ -36,7 +36,8 @@ def misplaced(mounts: Mounts, index: Index, directory: bytes) -> tuple[bytes, st
 class Root:
     """Watches over the root within one life of the agent (device numbers may change when a host starts again)."""
 
-    def __init__(self, tree: Tree, mounts: Mounts, index: Index) -> None:
+    def __init__(self, source: str, tree: Tree, mounts: Mounts, index: Index) -> None:
+        self._source = source
         self._tree = tree
         self._mounts = mounts
         self._index = index
@@ -54,7 +55,17 @@ class Root:
             return "nothing is mounted at the root any more"
         if self._device is not None and device != self._device:
             return "another filesystem is mounted at the root; if that is meant, restart the agent"
-        if empty and self._index.files.count:
-            return f"the root is empty, but {self._index.files.count} files are known"
+        if empty and self._index.files.count > self._index.deletes.consented:
+            return (
+                f"the root is empty, but {self._index.files.count:,} files are known: nothing is deleted until "
+                f"`headwater consent {self._source}`"
+            )
         self._device = device
         return None
+
+    def is_emptied(self) -> bool:
+        """Is the root there and empty, although files are known?"""
+        try:
+            return self._tree.is_empty() and self._index.files.count > 0
+        except OSError:
+            return False

@@ -9,7 +9,8 @@ from headwater.observe import metrics
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """A snapshot, about once a second. ``halted`` and ``trouble`` say why, in a sentence, or are None.
+    """A snapshot, about once a second. ``halted``, ``deletes_halted`` and ``trouble`` say why, in a sentence, or are
+    None.
 
     files: paths in the index; dirty: named by events, not looked at yet; settling: waiting until they are quiet;
     reading: being hashed; held: missing, not yet believed to be deleted; outbox: records that Kafka lacks;
@@ -39,6 +40,7 @@ class AgentStatus:
     overflows: int
     unwatched: int
     halted: str | None
+    deletes_halted: str | None
     trouble: str | None
 
     @property
@@ -47,8 +49,8 @@ class AgentStatus:
 
     @property
     def exit_code(self) -> int:
-        """What ``--once`` ends with: 0, or 3 where some paths are named instead of verified."""
-        return 3 if self.exceptions or self.pending else 0
+        """What ``--once`` ends with: 0, or 3 where some paths are named instead of verified, or held back."""
+        return 3 if self.exceptions or self.pending or self.deletes_halted else 0
 
     def as_json(self) -> dict[str, object]:
         return {**asdict(self), "verified": self.verified}
@@ -63,6 +65,7 @@ def export(status: AgentStatus) -> None:
     metrics.AGENT_SETTLING.labels(source).set(status.settling)
     metrics.AGENT_OUTBOX.labels(source).set(status.outbox)
     metrics.AGENT_HALTED.labels(source).set(status.halted is not None)
+    metrics.AGENT_DELETES_HALTED.labels(source).set(status.deletes_halted is not None)
     metrics.AGENT_LISTING_AGE_SECONDS.labels(source).set(status.listing_age_seconds or 0)
     metrics.AGENT_WEAK.labels(source).set(status.weak)
     metrics.AGENT_UNWATCHED.labels(source).set(status.unwatched)

@@ -13,6 +13,7 @@ COMMANDS = {
     "demo": [],
     "sync": [],
     "run": [],
+    "consent": [],
     "progress": [],
     "topics": ["apply", "describe"],
     "lag": [],

@@ -10,6 +10,7 @@ from headwater.connectors.catalog.progress import Amount, DatasetProgress, Progr
 PHOTOS = SourceProgress(
     "photos", "lab", "main", "host/1", silent_seconds=1.0, found=Amount(400, 4_000_000), claimed=Amount(300, 3_000_000),
     stored=Amount(250, 2_500_000), verified=Amount(200, 2_000_000), condemned=0, exceptions=0,
+    exceptions_by={}, example="", halted="",
 )  # fmt: skip
 MAIN = DatasetProgress("main", 0, None, None, 0, 0, 400)
 
@@ -43,12 +44,20 @@ def test_rates_are_over_the_last_measurements():
     [
         ({"silent_seconds": None}, "agent stopped"),
         ({"silent_seconds": 200.0}, "agent silent for 3 min 20 s"),
-        ({"exceptions": 3}, "3 paths excepted"),
+        (
+            {
+                "exceptions": 3,
+                "exceptions_by": {"busy": 2, "unreadable": 1},
+                "example": "a.mov: busy: it keeps changing",
+            },
+            "not carried now: 2 busy, 1 unreadable; for example a.mov: busy: it keeps changing",
+        ),
+        ({"halted": "9,000 paths are gone"}, "deletes halted: 9,000 paths are gone"),
         ({"condemned": 1}, "1 contents condemned"),
     ],
 )
 def test_trouble_is_named(change, said):
-    assert said in shown((0.0, Progress((replace(PHOTOS, **change),), ())))
+    assert said in shown((0.0, Progress((replace(PHOTOS, **change),), ())), width=200)
 
 
 def test_an_empty_catalog_says_how_to_begin():

@@ -159,9 +159,18 @@ class Files:
         )
         return [Pending(join(directory, name), *rest) for directory, name, *rest in rows]
 
-    def missing_count(self) -> int:
-        query = "SELECT count(*) FROM files WHERE missing_since IS NOT NULL"
-        return int(self._database.execute(query).fetchone()[0])
+    def missing_count(self, since_before: float = float("inf")) -> int:
+        query = "SELECT count(*) FROM files WHERE missing_since <= ?"
+        return int(self._database.execute(query, (since_before,)).fetchone()[0])
+
+    def missing_span(self, since_before: float) -> tuple[bytes, bytes]:
+        """The first and the last directory, in byte order, of the paths that are missing since before that time."""
+        query = "SELECT min(directory), max(directory) FROM files WHERE missing_since <= ?"
+        first, last = self._database.execute(query, (since_before,)).fetchone()
+        return first or b"", last or b""
+
+    def first(self, limit: int) -> list[KnownFile]:
+        return self._select("1 ORDER BY directory, name LIMIT ?", (limit,))
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> list[KnownFile]:
         query = f"SELECT {_COLUMNS} FROM files WHERE {condition}"

@@ -12,6 +12,8 @@ from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.config import CatalogConfig, without_password
 from headwater.rules.errors import NotFound, Refused, Unavailable
 
+MIGRATIONS = ["0001-sync", "0002-operators", "0003-deferred", "0004-halts"]
+
 
 def test_many_processes_may_migrate_at_once_and_each_migration_runs_once(catalog_dsn: str) -> None:
     def migrate(_: int) -> list[str]:
@@ -21,13 +23,11 @@ def test_many_processes_may_migrate_at_once_and_each_migration_runs_once(catalog
     with ThreadPoolExecutor(4) as pool:
         applied = [name for names in pool.map(migrate, range(4)) for name in names]
 
-    assert sorted(applied) == ["0001-sync", "0002-operators", "0003-deferred"]
+    assert sorted(applied) == MIGRATIONS
     with psycopg.connect(catalog_dsn) as connection:
         assert connection.execute("SELECT count(*) FROM sources").fetchone() == (0,)
-        assert connection.execute("SELECT name FROM migrations").fetchall() == [
-            ("0001-sync",),
-            ("0002-operators",),
-            ("0003-deferred",),
+        assert connection.execute("SELECT name FROM migrations ORDER BY name").fetchall() == [
+            (name,) for name in MIGRATIONS
         ]
 
 
