@@ -89,6 +89,12 @@ class River:
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix="objects/")
         return sum(len(page.get("Contents", ())) for page in pages)
 
+    def lose(self, name: str) -> None:
+        """Somebody deletes the object of a file in S3."""
+        (address,) = [entry["physical_address"] for entry in self._listing("main") if entry["path"] == name]
+        bucket, _, key = address.removeprefix("s3://").partition("/")
+        client(self.bucket).delete_object(Bucket=bucket, Key=key)
+
     def tree(self) -> dict[str, str]:
         """SHA-256 of every file of the folder, by its path in the dataset."""
         return {
@@ -199,6 +205,33 @@ def test_versions_equal_the_folder_through_edits_and_kills(river: River, eventua
     assert exported == expected
     log = json.loads(river.run("dataset", "log", "--json"))
     assert [version["version"] for version in log] == [2, 1]
+
+
+@pytest.mark.timeout(240)
+def test_an_object_that_vanished_from_s3_is_in_the_next_version_again(
+    river: River, eventually: Callable[..., object]
+) -> None:
+    # given a version, of which S3 loses a small and a large object behind our back
+    content = random.Random(11)
+    write(river.root / "kept.jpg", 1_000, content)
+    write(river.root / "lost.jpg", 1_000, content)
+    write(river.root / "lost.mp4", 66 * MEBIBYTE, content)
+    river.run("up")
+    eventually(river.is_quiet, within_seconds=60)
+    river.run("dataset", "commit")
+    for name in ("photos/lost.jpg", "photos/lost.mp4"):
+        river.lose(name)
+
+    # when the version is proved byte for byte
+    said = river.run("dataset", "verify", "--deep", expected=1)
+
+    # then both are condemned and asked for, and the next version is whole again without anybody's help
+    assert "Objects condemned: 2. Files asked for again: 2 (of photos)" in said
+    eventually(lambda: river.puts() == 3, within_seconds=60)
+    eventually(river.is_quiet, within_seconds=60)
+    river.run("dataset", "commit")
+    assert river.version() == river.tree()
+    river.run("dataset", "verify", "--deep")
 
 
 @pytest.fixture

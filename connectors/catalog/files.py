@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from headwater.connectors.catalog.client import Transaction
 from headwater.connectors.catalog.counters import Tally
-from headwater.schemas.records import ChangeKind, FileChange, FileType
+from headwater.rules.identity import display
+from headwater.schemas.records import ChangeKind, FileChange, FileType, RequestReason, SyncRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,18 @@ class WaitingPath:
     epoch: int
     seq: int
     hash: bytes
+
+    def request(self, reason: RequestReason) -> SyncRequest:
+        """Asks its source to send it again."""
+        return SyncRequest(
+            source=self.source,
+            path=self.path,
+            display=display(self.path),
+            epoch=self.epoch,
+            seq=self.seq,
+            reason=reason,
+            detail=f"no stored object has content {self.hash.hex()}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,18 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenObject:
+    """An object that is not there, or holds other bytes than its name says."""
+
+    hash: bytes
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
-    """What was proved of a version. ``problems`` holds the first thousand of ``problem_count``."""
+    """What was proved of a version. ``problems`` holds the first thousand of ``problem_count``; ``broken`` all objects
+    that reading found so."""
 
     version: Version
     files: int
@@ -44,6 +54,7 @@ class Verification:
     source_files: int
     problem_count: int
     problems: tuple[str, ...]
+    broken: tuple[BrokenObject, ...]
 
     @property
     def is_right(self) -> bool:
@@ -56,6 +67,7 @@ class _Findings:
     def __init__(self, progress: Progress) -> None:
         self.files = self.objects = self.read = self.source_files = self.problem_count = 0
         self.problems: list[str] = []
+        self.broken: list[BrokenObject] = []
         self._progress = progress
 
     def problem(self, sentence: str) -> None:
@@ -103,6 +115,7 @@ def verify(
         findings.source_files,
         findings.problem_count,
         tuple(findings.problems),
+        tuple(findings.broken),
     )
 
 
@@ -138,11 +151,12 @@ def _prove_objects(dataset: Dataset, version: Version, findings: _Findings) -> N
     """Read each object once, several at once."""
     with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="verify") as threads:
         for window in _windows(_distinct(dataset.files(version)), _READS_AT_ONCE * 8):
-            for row, sentence in zip(window, threads.map(lambda row: _read(dataset, row), window), strict=True):
+            for row, reason in zip(window, threads.map(lambda row: _read(dataset, row), window), strict=True):
                 findings.objects += 1
                 findings.read += row.size
-                if sentence:
-                    findings.problem(sentence)
+                if reason:
+                    findings.problem(f"{row.place!r}: {reason}")
+                    findings.broken.append(_broken(row, reason))
                 findings.step()
 
 
@@ -161,8 +175,14 @@ def _read(dataset: Dataset, row: ManifestRow) -> str:
         for _piece in content_of(dataset, row):
             pass
     except (Corrupt, NotFound) as error:
-        return f"{row.place!r}: {error.happened}"
+        return error.happened
     return ""
+
+
+def _broken(row: ManifestRow, reason: str) -> BrokenObject:
+    assert row.hash is not None
+    assert row.generation is not None
+    return BrokenObject(row.hash, row.generation, reason)
 
 
 def _prove_source(dataset: Dataset, version: Version, source: str, root: bytes, findings: _Findings) -> None:

@@ -211,8 +211,10 @@ def verify(
     """Prove a version against its manifest.
 
     Exit code 1: it differs. Always compared: manifest, catalog and lakeFS name the same files, addresses, sizes and
-    checksums. --with-sources compares what the folders hold now: a file that was edited since differs, rightly.
+    checksums. --deep condemns each object that is lost or spoiled, and asks its source for the files again: the next
+    version has them. --with-sources compares what the folders hold now: a file that was edited since differs, rightly.
     """
+    from headwater.consumers.dataset.condemnation import condemn
     from headwater.consumers.dataset.verification import verify as prove
 
     dataset = _dataset(context, name)
@@ -220,8 +222,9 @@ def verify(
     roots = {source: os.fsencode(config.root) for source, config in sources if config.dataset == dataset.name}
     with _counting("verifying") as counted:
         found = prove(dataset, ref, deep=deep, source_roots=roots, progress=counted)
+    condemned = condemn(dataset, frame.of(context).kafka, found.broken) if found.broken else None
     if as_json:
-        output.print_json({"right": found.is_right, **output.plain(found)})
+        output.print_json({"right": found.is_right, **output.plain(found), "condemned": output.plain(condemned)})
     else:
         console = output.console()
         for problem in found.problems:
@@ -229,6 +232,8 @@ def verify(
         if found.problem_count > len(found.problems):
             console.print(f"and {found.problem_count - len(found.problems):,} more")
         output.say(console, dataset_text.verdict(found, deep=deep, compared=bool(roots)))
+        if condemned is not None:
+            output.say(console, dataset_text.condemned(condemned))
     if not found.is_right:
         raise typer.Exit(1)
 

@@ -12,6 +12,7 @@ from headwater.rules.identity import display
 
 if TYPE_CHECKING:
     from headwater.connectors.catalog.versions import Version
+    from headwater.consumers.dataset.condemnation import Condemned
     from headwater.consumers.dataset.difference import FileDifference
     from headwater.consumers.dataset.verification import Verification
     from headwater.schemas.manifest import ManifestRow
@@ -80,3 +81,14 @@ def verdict(found: Verification, *, deep: bool, compared: bool) -> Text:
     return Text("✗ ", style="red").append(
         f"v{found.version.version}: {found.problem_count:,} differences.", style="bold red"
     )
+
+
+def condemned(done: Condemned) -> str:
+    """What happens about objects that are broken."""
+    said = [f"Objects condemned: {done.objects:,}."]
+    if done.asked:
+        sources = ", ".join(sorted({one.source for one in done.asked}))
+        said.append(f"Files asked for again: {len(done.asked):,} (of {sources}); the next version has them.")
+    if done.lost:
+        said.append(f"Contents that no source has any more: {done.lost:,}; bring their files back from a copy.")
+    return " ".join(said)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headwater.connectors.catalog.files import WaitingPath
-from headwater.rules.identity import display
-from headwater.schemas.records import RequestReason, SyncRequest
+from headwater.schemas.records import RequestReason
 from headwater.schemas.topics import SYNC_REQUESTS
 from headwater.streams.runtime.processor import Input, Output
 
@@ -15,19 +14,4 @@ def requests_for(
     waiting: Iterable[WaitingPath], causes: Mapping[bytes, Input], reason: RequestReason = RequestReason.torn
 ) -> list[Output]:
     """One request for each path whose newest state waits for content that no object has. ``causes`` by content."""
-    return [
-        Output(
-            SYNC_REQUESTS,
-            SyncRequest(
-                source=one.source,
-                path=one.path,
-                display=display(one.path),
-                epoch=one.epoch,
-                seq=one.seq,
-                reason=reason,
-                detail=f"no stored object has content {one.hash.hex()}",
-            ),
-            causes.get(one.hash),
-        )
-        for one in waiting
-    ]
+    return [Output(SYNC_REQUESTS, one.request(reason), causes.get(one.hash)) for one in waiting]
