@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from chaos.checker import judge
-from chaos.evidence import Delta, Evidence, Held, OnDisk, Shown, Version
+from chaos.evidence import Delta, Evidence, Held, OnDisk, Pause, Shown, Version
 from chaos.journal import State, first_out_of_order
 from chaos.traffic import Request
 
@@ -236,6 +236,16 @@ def test_a_part_that_is_sent_after_the_catalog_showed_it_is_resent(sound: Eviden
 def test_a_part_that_the_catalog_no_longer_shows_may_be_sent_again(sound: Evidence) -> None:
     shown = [Shown(key(A), 3, 41), Shown(key(A), 3, 43, finished=False)]
     assert judge(replace(sound, requests=[put(A, 40, 3), put(A, 44, 3)], shown=shown)) == []
+
+
+def test_a_part_that_a_stopped_uploader_had_in_hand_may_arrive_late_and_no_other(sound: Evidence) -> None:
+    shown = [Shown(key(A), 3, 41)]
+    late = replace(sound, requests=[put(A, 40, 3), put(A, 50.3, 3)], shown=shown)
+    assert kinds(late) == {"resent_part"}
+    assert kinds(replace(late, pauses=[Pause("upload-parts.2", 39, 50)])) == set()
+    assert kinds(replace(late, pauses=[Pause("upload-parts", 39, 48)])) == {"resent_part"}, "it had time to hear"
+    assert kinds(replace(late, pauses=[Pause("upload-parts", 42, 50)])) == {"resent_part"}, "it could have looked"
+    assert kinds(replace(late, pauses=[Pause("verify-large", 39, 50)])) == {"resent_part"}, "it sends nothing"
 
 
 def test_a_part_that_is_sent_after_list_parts_showed_it_is_resent(sound: Evidence) -> None:
