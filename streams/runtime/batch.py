@@ -8,8 +8,10 @@ Whatever was read under an assignment that is over is worthless, and is read aga
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from threading import Event
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -177,11 +179,10 @@ class BatchReader:
         self._log.info("group.rebalanced", group=self.group, assignment=assignment.number, partitions=self.partitions())
 
     def _consume(self, wait_seconds: float) -> list[Message]:
-        messages = []
-        for message in self._consumer.consume(self._limits.records, wait_seconds):
-            if message.error() is None:
-                messages.append(message)
-            else:
+        consumed = self._consumer.consume(self._limits.records, wait_seconds)
+        messages = [message for message in consumed if message.error() is None]
+        if len(messages) < len(consumed):
+            for message in consumed:
                 self._raise_for(message)
         return messages
 
@@ -196,22 +197,17 @@ class BatchReader:
 
     def _cut(self, messages: list[Message], assignment: Assignment) -> Reading | None:
         """A batch of the first messages within the limits; the others are held for the next read."""
-        next_offsets: dict[Place, int] = {}
-        taken = size = 0
-        for message in messages:
-            size += len(message)
-            if taken and size > self._limits.value_bytes:
-                break
-            next_offsets[_place(message)] = _offset(message) + 1
-            taken += 1
-        self._held = messages[taken:]
+        taken = messages[: _within(messages, self._limits.value_bytes)]
+        self._held = messages[len(taken) :]
+        # In the order of each partition: the last one says where it goes on.
+        next_offsets: dict[Place, int] = {(m.topic(), m.partition()): m.offset() + 1 for m in taken}  # type: ignore
         self._positions.update(next_offsets)
         if not self._held:
             next_offsets |= self._ends_reached()
         if not next_offsets:
             return None
         _require_membership(assignment)
-        return Reading(tuple(messages[:taken]), next_offsets, assignment)
+        return Reading(tuple(taken), next_offsets, assignment)
 
     def _ends_reached(self) -> dict[Place, int]:
         """Ends beyond the last record read: a transaction's marker lies between, and would be shown as lag for ever."""
@@ -232,6 +228,11 @@ class BatchReader:
                 self._consumer.assign(self._consumer.committed(places, _REQUEST_SECONDS))
             except KafkaException as error:
                 raise self._kafka.mapped(error, asked=asked) from error
+
+
+def _within(messages: Sequence[Message], value_bytes: int) -> int:
+    """How many of the messages, one at least, hold no more bytes than that together."""
+    return max(1, bisect_right(list(accumulate(map(len, messages))), value_bytes))
 
 
 def _place(message: Message) -> Place:

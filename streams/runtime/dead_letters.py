@@ -6,10 +6,10 @@ import traceback
 
 from headwater.connectors.kafka.headers import redrives
 from headwater.schemas.records import DeadLetter, Header
-from headwater.streams.runtime.processor import Received
+from headwater.streams.runtime.processor import Input
 
 
-def dead_letter(dead: Received, group: str, error: BaseException) -> DeadLetter:
+def dead_letter(dead: Input, group: str, error: BaseException) -> DeadLetter:
     return DeadLetter(
         topic=dead.topic,
         partition=dead.partition,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import signal
 import time
+from functools import partial
 from itertools import count
 from random import Random
 from types import FrameType
@@ -31,13 +32,14 @@ from headwater.schemas.topics import DEAD_LETTERS
 from headwater.streams.runtime.backoff import full_jitter
 from headwater.streams.runtime.batch import BatchReader, Reading
 from headwater.streams.runtime.config import MemberConfig
+from headwater.streams.runtime.garbage import spare_collector
 from headwater.streams.runtime.lag import LagWatch
 from headwater.streams.runtime.processor import Processor
 from headwater.streams.runtime.slot import Slot, take_slot
 from headwater.streams.runtime.state import MemberState, Phase, StateBoard
 from headwater.streams.runtime.step import STEP, Finished, Step
-from headwater.streams.runtime.step_thread import StepThread
 from headwater.streams.runtime.transaction import BatchTransaction
+from headwater.streams.runtime.worker import Worker
 
 KAFKA = "kafka"
 _PROBE_SECONDS = 1.0
@@ -55,9 +57,8 @@ class Member:
         self._random = Random()
         self._log = logs.logger()
         self._board = StateBoard(self.group, time.time)
-        self._steps = StepThread(
-            Step(kafka, processor, self._config, self._board, self._random), name=f"{self.group}-step"
-        )
+        self._step = Step(kafka, processor, self._config, self._board, self._random)
+        self._steps: Worker[Finished | None] = Worker(f"{self.group}-step")
         self._numbers = count(1)
         self._failures = 0
         self._idle_at = 0.0
@@ -112,7 +113,7 @@ class Member:
         while self._stop_asked is None:
             reading = reader.read(at_once=finished is not None) or self._idle_reading(reader)
             if reading is not None:
-                self._steps.start(reading)
+                self._steps.start(partial(self._step.run, reading))
             if finished is not None:
                 self._commit(finished, transaction)
             finished = self._await_step(reader) if reading is not None else None
@@ -206,11 +207,12 @@ class Member:
 
 
 def run_until_signalled(member: Member) -> None:
-    """Run in the main thread; SIGTERM and SIGINT drain."""
+    """Serve as this process's work, in its main thread; SIGTERM and SIGINT drain."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         member.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    spare_collector()
     member.run()

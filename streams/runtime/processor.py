@@ -9,39 +9,74 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
+
+from confluent_kafka import Message
 
 from headwater.rules.errors import HeadwaterError
+from headwater.schemas.codec import decode
 from headwater.schemas.records import Record
 from headwater.schemas.topics import Topic
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A message and where it was read. ``topic`` is the catalogue's name, without the cluster prefix."""
+class Input:
+    """A message as it was read. ``topic`` is the catalogue's name, without the cluster prefix.
 
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    timestamp_ms: int
+    Nothing of it is copied or decoded before somebody asks: a step that only passes records on does not pay for it.
+    """
+
+    __slots__ = ("_message", "_record", "topic")
+
+    def __init__(self, topic: str, message: Message) -> None:
+        self.topic = topic
+        # The client's types allow None and str where a consumed message has neither.
+        self._message: Any = message
+        self._record: Record | None = None
+
+    @property
+    def record(self) -> Record:
+        """What the value says; decoded once. Raises BadRecord."""
+        if self._record is None:
+            self._record = decode(self.value)
+        return self._record
+
+    @property
+    def partition(self) -> int:
+        return self._message.partition()  # type: ignore[no-any-return]
+
+    @property
+    def offset(self) -> int:
+        return self._message.offset()  # type: ignore[no-any-return]
+
+    @property
+    def key(self) -> bytes | None:
+        return self._message.key()  # type: ignore[no-any-return]
+
+    @property
+    def value(self) -> bytes | None:
+        return self._message.value()  # type: ignore[no-any-return]
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return self._message.headers() or []
+
+    def as_it_came(self) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+        """Value, key and headers."""
+        message = self._message
+        return message.value(), message.key(), message.headers() or []
+
+    def __repr__(self) -> str:
+        return f"Input({self.topic}/{self.partition}/{self.offset})"
 
 
-@dataclass(frozen=True, slots=True)
-class Input(Received):
-    """A message that decoded to a record."""
+class Output(NamedTuple):
+    """One record to write; its partition follows from its key. ``cause`` hands on its trace, where it has one.
 
-    record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One record to write; its partition follows from its key. ``cause`` hands on its trace, where it has one."""
+    An input goes on as it came: its key, its bytes and its headers.
+    """
 
     topic: Topic
-    record: Record
+    record: Record | Input
     cause: Input | None = None
 
 
@@ -88,8 +123,8 @@ class Processor(Protocol):
       to find which, and buries that one. An error that is none of ours gets some tries before that.
 
     ``bury`` is told of a record before it goes to dead.letters, so that the catalog can name what it held up. It may
-    return outputs, and must be safe to repeat; until it succeeds, the group waits. A record that did not decode is
-    buried without it.
+    return outputs, and must be safe to repeat; until it succeeds, the group waits. The ``record`` of one that does not
+    decode raises BadRecord here too: only its key may say what it was about.
     """
 
     @property

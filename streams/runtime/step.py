@@ -12,12 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
-from typing import Any, NamedTuple, TypeVar
-
-from confluent_kafka import Message
+from typing import NamedTuple
 
 from headwater.connectors.kafka.client import Kafka
-from headwater.connectors.kafka.headers import TRACEPARENT, HeaderList, event_headers, header
+from headwater.connectors.kafka.headers import TRACEPARENT, event_headers, header
 from headwater.observe import logs, metrics
 from headwater.rules.errors import (
     BadRecord,
@@ -30,17 +28,14 @@ from headwater.rules.errors import (
     TopicMismatch,
     Transient,
 )
-from headwater.schemas.codec import decode, encode
-from headwater.schemas.records import Record
+from headwater.schemas.codec import encode
 from headwater.schemas.topics import DEAD_LETTERS
 from headwater.streams.runtime.backoff import full_jitter
 from headwater.streams.runtime.batch import Assignment, Reading
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.dead_letters import dead_letter
-from headwater.streams.runtime.processor import Batch, Input, Output, Processor, Received
+from headwater.streams.runtime.processor import Batch, Input, Output, Processor
 from headwater.streams.runtime.state import StateBoard
-
-Result = TypeVar("Result")
 
 STEP = "step"
 """What the step shows as degraded: anything that its processor needs."""
@@ -53,17 +48,9 @@ class Released(Exception):
 _UNMENDABLE = (Released, Fenced, BadSettings, TopicMismatch)
 """Neither waiting here nor burying a record helps."""
 
-Fields = tuple[str, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
-"""The fields of Received, in order."""
 
-
-class Encoded(NamedTuple):
-    """A record to produce; ``topic`` is the name on the cluster."""
-
-    topic: str
-    key: bytes
-    value: bytes
-    headers: HeaderList
+Encoded = tuple[str, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+"""A record to produce: the topic's name on the cluster, value, key and headers."""
 
 
 class Finished(NamedTuple):
@@ -89,57 +76,41 @@ class Step:
         self._logical = {kafka.physical(topic): topic.name for topic in processor.reads}
         self._physical = {topic.name: kafka.physical(topic) for topic in (*processor.writes, DEAD_LETTERS)}
 
-    def run(self, reading: Reading) -> Finished:
-        """Step 2 of the batch protocol. Raises Released, Fenced, BadSettings or TopicMismatch."""
+    def run(self, reading: Reading) -> Finished | None:
+        """Step 2 of the batch protocol; None where the batch was released. Raises Fenced, BadSettings or
+        TopicMismatch."""
         started = time.perf_counter()
-        inputs, outputs = self._decode(reading.messages, reading.assignment)
-        if inputs or reading.is_idle:
-            outputs += self._process(inputs, reading.assignment)
+        logical = self._logical
+        inputs = [Input(logical[message.topic()], message) for message in reading.messages]  # type: ignore[index]
+        try:
+            outputs = self._process(inputs, reading.assignment) if inputs or reading.is_idle else ()
+        except Released:
+            return None
         encoded = self._encode(outputs)
-        if reading.messages:
-            seconds = (time.perf_counter() - started) / len(reading.messages)
+        if inputs:
+            seconds = (time.perf_counter() - started) / len(inputs)
             metrics.GROUP_RECORD_SECONDS.labels(self._processor.name).observe(seconds)
         return Finished(reading, encoded, started)
 
-    def _decode(self, messages: Sequence[Message], assignment: Assignment) -> tuple[list[Input], list[Output]]:
-        """The records, and a dead letter for each message that is none."""
-        inputs: list[Input] = []
-        dead: list[Output] = []
-        for message in messages:
-            fields = self._fields(message)
-            try:
-                inputs.append(Input(*fields, self._decoded(fields[4], assignment)))
-            except BadRecord as error:
-                dead.append(self._dead_letter(Received(*fields), error))
-        return inputs, dead
-
-    def _decoded(self, value: bytes | None, assignment: Assignment) -> Record:
-        try:
-            return decode(value)
-        except NewerRecord:
-            return self._patiently(lambda: decode(value), assignment, (NewerRecord,))
-
-    def _fields(self, message: Any) -> Fields:
-        # The client's types allow None and str where a consumed message has neither.
-        headers = message.headers()
-        return (
-            self._logical[message.topic()],
-            message.partition(),
-            message.offset(),
-            message.key(),
-            message.value(),
-            tuple(headers) if headers else (),
-            message.timestamp()[1],
-        )
-
-    def _process(self, inputs: list[Input], assignment: Assignment) -> Sequence[Output]:
+    def _process(self, inputs: Sequence[Input], assignment: Assignment) -> Sequence[Output]:
         try:
             return self._patiently(lambda: self._call(inputs, assignment), assignment)
         except _UNMENDABLE:
             raise
         except Exception as error:
             self._log.warning("batch.isolating", group=self._processor.name, records=len(inputs), error=repr(error))
+            return self._process_around_bad_records(inputs, assignment)
+
+    def _process_around_bad_records(self, inputs: Sequence[Input], assignment: Assignment) -> Sequence[Output]:
+        """What does not decode is known without the processor: where there is some, the rest goes together again."""
+        readable, bad = _sorted_out(inputs)
+        if not bad:
             return [output for one in inputs for output in self._process_alone(one, assignment)]
+        outputs = list(self._process(readable, assignment)) if readable else []
+        # After the rest, so that ``bury`` finds what the records before it said about the same subject.
+        for one, error in bad:
+            outputs += self._bury(one, error, assignment)
+        return outputs
 
     def _process_alone(self, one: Input, assignment: Assignment) -> Sequence[Output]:
         for attempt in count(1):
@@ -166,14 +137,14 @@ class Step:
 
     def _patiently(
         self,
-        call: Callable[[], Result],
+        call: Callable[[], Sequence[Output]],
         assignment: Assignment,
-        waited_for: tuple[type[Exception], ...] = (Transient, Refused),
-    ) -> Result:
+        waited_for: tuple[type[Exception], ...] = (Transient, Refused, NewerRecord),
+    ) -> Sequence[Output]:
         """The call's result, however long it takes until what it needs is there again."""
         for attempt in count():
             try:
-                result = call()
+                outputs = call()
             except _UNMENDABLE:
                 raise
             except waited_for as error:
@@ -182,7 +153,7 @@ class Step:
                 self._wait(attempt, assignment)
             else:
                 self._board.recover(STEP)
-                return result
+                return outputs
         raise AssertionError("count() does not end")
 
     def _wait(self, attempt: int, assignment: Assignment) -> None:
@@ -197,7 +168,7 @@ class Step:
             self._board.recover(STEP)
             raise Released
 
-    def _dead_letter(self, dead: Received, error: HeadwaterError) -> Output:
+    def _dead_letter(self, dead: Input, error: HeadwaterError) -> Output:
         metrics.GROUP_DEAD_LETTERS.labels(self._processor.name).inc()
         self._log.error(
             "record.buried",
@@ -212,13 +183,32 @@ class Step:
     def _encode(self, outputs: Sequence[Output]) -> list[Encoded]:
         now = time.time_ns() // 1_000
         plain = event_headers(now)
-        encoded = []
-        for output in outputs:
-            trace = header(output.cause.headers, TRACEPARENT) if output.cause is not None else None
+        encoded: list[Encoded] = []
+        for topic, record, cause in outputs:
+            name = self._physical[topic.name]
+            if isinstance(record, Input):
+                encoded.append((name, *record.as_it_came()))
+                continue
+            trace = header(cause.headers, TRACEPARENT) if cause is not None else None
             headers = plain if trace is None else event_headers(now, trace)
-            record = output.record
-            encoded.append(Encoded(self._physical[output.topic.name], record.key(), encode(record), headers))
+            encoded.append((name, encode(record), record.key(), headers))
         return encoded
+
+
+def _sorted_out(inputs: Sequence[Input]) -> tuple[list[Input], list[tuple[Input, BadRecord]]]:
+    """Those that decode, and those that do not, with the reason."""
+    readable: list[Input] = []
+    bad: list[tuple[Input, BadRecord]] = []
+    for one in inputs:
+        try:
+            one.record  # noqa: B018  # reading it decodes it
+        except NewerRecord:
+            readable.append(one)  # whoever reads it waits
+        except BadRecord as error:
+            bad.append((one, error))
+        else:
+            readable.append(one)
+    return readable, bad
 
 
 def _unexpected(error: Exception) -> HeadwaterError:

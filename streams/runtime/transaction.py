@@ -8,13 +8,15 @@ committed offsets, with a producer whose ``init_transactions`` settles what was 
 
 from __future__ import annotations
 
+from functools import partial
+
 from confluent_kafka import KafkaException, TopicPartition
 
 from headwater.connectors.kafka.client import TRANSACTION_SECONDS, Kafka
 from headwater.rules.errors import Fenced, HeadwaterError, Refused, TopicMismatch, Unclear
 from headwater.streams.runtime.batch import Reading
-from headwater.streams.runtime.patience import within
 from headwater.streams.runtime.step import Encoded, Finished
+from headwater.streams.runtime.worker import Worker
 
 _START_SECONDS = 30.0
 """``init_transactions`` waits for the transaction of an earlier holder to end, at most its time-out."""
@@ -32,6 +34,7 @@ class BatchTransaction:
         self._kafka = kafka
         self._asked = f"The transactions of {transactional_id} were to be started."
         self._producer = kafka.transactional_producer(transactional_id)
+        self._offsets_sender: Worker[None] = Worker(f"{transactional_id}-offsets")
         try:
             self._producer.init_transactions(_START_SECONDS)
         except KafkaException as error:
@@ -55,6 +58,7 @@ class BatchTransaction:
     def close(self) -> None:
         """Destroys the producer at once. Its own ``close`` would first abort what is open and wait for the broker's
         answer, for as long as an outage lasts; the next ``init_transactions`` aborts it anyway."""
+        self._offsets_sender.close()
         del self._producer
 
     def _begin(self) -> None:
@@ -63,10 +67,11 @@ class BatchTransaction:
 
     def _produce(self, outputs: list[Encoded]) -> None:
         """4. Into the producer's queue; a full queue is drained first."""
-        for topic, key, value, headers in outputs:
+        produce = self._producer.produce
+        for topic, value, key, headers in outputs:
             while True:
                 try:
-                    self._producer.produce(topic, value, key, headers=headers)  # type: ignore[arg-type]
+                    produce(topic, value, key, headers=headers)  # type: ignore[arg-type]
                     break
                 except BufferError:
                     self._flush()
@@ -82,11 +87,12 @@ class BatchTransaction:
         offsets = [TopicPartition(*place, offset) for place, offset in reading.next_offsets.items()]
         if not offsets or min(offset.offset for offset in offsets) < 0:
             raise Unclear(f"the batch has no valid offsets ({offsets}): committing it would silently do nothing")
-        producer, membership = self._producer, reading.assignment.membership
-        within(
-            PATIENCE_SECONDS,
-            lambda: producer.send_offsets_to_transaction(offsets, membership, TRANSACTION_SECONDS),
-        )
+        send = partial(self._producer.send_offsets_to_transaction, offsets, reading.assignment.membership)
+        self._offsets_sender.start(partial(send, TRANSACTION_SECONDS))
+        outcome = self._offsets_sender.wait(PATIENCE_SECONDS)
+        if outcome is None:
+            raise TimeoutError(f"no answer within {PATIENCE_SECONDS:.0f} s")
+        outcome.get()
 
     def _commit(self) -> None:
         """7. The commit point."""

@@ -21,11 +21,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from blake3 import blake3
+from confluent_kafka import Message
 
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.store import ObjectStore
+from headwater.schemas.codec import encode
 from headwater.schemas.records import ChangeKind, FileChange, FilePart, FileType, ObjectStored, Record
 from headwater.schemas.topics import fs_changes, fs_parts
 from headwater.streams.runtime.processor import Batch, Input, Output
@@ -158,12 +160,16 @@ class World:
 
     # Batches
 
+    @staticmethod
+    def input(topic: str, record: Record, offset: int, partition: int = 0) -> Input:
+        return Input(topic, Message(partition=partition, offset=offset, key=record.key(), value=encode(record)))
+
     def batch(self, *records: Record, partition: int = 0, assignment: int = 1, current: bool = True) -> Batch:
         inputs = []
         for record in records:
             self.offset += 1
             topic = "sync.objects" if isinstance(record, ObjectStored) else "fs"
-            inputs.append(Input(topic, partition, self.offset, record.key(), None, (), 0, record))
+            inputs.append(self.input(topic, record, self.offset, partition))
         held = tuple((topic(SITE).name, number) for topic in (fs_changes, fs_parts) for number in range(6))
         return Batch(tuple(inputs), assignment, lambda: current, held)
 

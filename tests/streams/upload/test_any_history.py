@@ -17,7 +17,7 @@ from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import Fenced, HeadwaterError
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FileChange, SyncRequest
-from headwater.streams.runtime.processor import Batch, Input, Output
+from headwater.streams.runtime.processor import Batch, Output
 from headwater.streams.upload.changes import checked
 from headwater.streams.upload.files_lane import FilesLane
 
@@ -90,8 +90,7 @@ class History:
         start = self.committed[partition]
         records = self.log[partition][start : start + self.random.randint(1, 4)]
         inputs = tuple(
-            Input("fs.changes.here", partition, start + number, one.key(), None, (), 0, one)
-            for number, one in enumerate(records)
+            self.world.input("fs.changes.here", one, start + number, partition) for number, one in enumerate(records)
         )
         return Batch(inputs, self.assignment, lambda: True) if inputs else None
 

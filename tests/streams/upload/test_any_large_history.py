@@ -17,7 +17,7 @@ from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import Fenced, HeadwaterError
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FilePart, SyncRequest
-from headwater.streams.runtime.processor import Batch, Input, Output
+from headwater.streams.runtime.processor import Batch, Output
 from headwater.streams.upload.emissions import checked
 from headwater.streams.upload.files_lane import FilesLane
 from headwater.streams.upload.multipart_uploads import MultipartUploads
@@ -99,8 +99,7 @@ class History:
     def read(self) -> Batch | None:
         records = self.log[self.committed : self.committed + self.random.randint(1, 3)]
         inputs = tuple(
-            Input("fs.parts.here", 0, self.committed + number, one.key(), None, (), 0, one)
-            for number, one in enumerate(records)
+            self.world.input("fs.parts.here", one, self.committed + number) for number, one in enumerate(records)
         )
         return Batch(inputs, self.assignment, lambda: True) if inputs else None
 

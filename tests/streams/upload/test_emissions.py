@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.connectors.catalog.objects import Claim, Owner
+from headwater.schemas.codec import encode
 from headwater.schemas.records import FilePart
 from headwater.streams.runtime.processor import Input
 from headwater.streams.upload.emissions import PartInput, belonging, cut_otherwise
@@ -33,7 +35,7 @@ def part(index: int, count: int = 3, length: int = 10) -> FilePart:
 
 def inputs(*parts: FilePart) -> list[PartInput]:
     return [
-        PartInput(Input("fs.parts.here", 0, number, one.key(), None, (), 0, one), one)
+        PartInput(Input("fs.parts.here", Message(partition=0, offset=number, key=one.key(), value=encode(one))), one)
         for number, one in enumerate(parts)
     ]
 
