@@ -49,6 +49,15 @@ def change_key(source: str, path: bytes) -> bytes:
     return source.encode() + b"\x00" + path
 
 
+def subject_of(key: bytes) -> tuple[str, bytes] | None:
+    """The source and the path of a change_key; None for any other key."""
+    source, separator, path = key.partition(b"\x00")
+    try:
+        return (source.decode(), path) if source and separator and path else None
+    except UnicodeDecodeError:
+        return None
+
+
 def display(path: bytes) -> str:
     """A path for people: UTF-8 where it is, escapes where it is not or where a terminal would misbehave.
 

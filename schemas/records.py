@@ -197,6 +197,7 @@ class DeadLetter(Record):
     message: str
     stack: str
     redrives: int = 0
+    cut_bytes: int = 0
 
     def key(self) -> bytes:
         return f"{self.topic}/{self.partition}/{self.offset}".encode()

@@ -10,8 +10,9 @@ Redriving, and what a crash after each step leaves:
            unfinished is aborted. After it: nothing changed.
 2. read    read dead.letters to its end, so that every finished redrive is seen. After it: nothing changed.
 3. send    in one transaction, each chosen open letter's key, value and headers go to its origin's partition, with
-           the header ``headwater-redrives`` one higher, and its tombstone to dead.letters. After it: readers see
-           neither; the next redrive, or Kafka after 10 s, aborts both.
+           the header ``headwater-redrives`` one higher, and its tombstone to dead.letters. What a letter had no room
+           for comes from its origin. After it: readers see neither; the next redrive, or Kafka after 10 s, aborts
+           both.
 4. commit  end the transaction. After it: readers see both.
 
 Should a record still come back twice, its clock and its hash make the second one harmless, as for any record.
@@ -28,9 +29,12 @@ from confluent_kafka import KafkaException, Producer
 from headwater.connectors.kafka.browse import Start, browse
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.headers import REDRIVES
+from headwater.connectors.kafka.reading import messages
 from headwater.rules.errors import NotFound
 from headwater.schemas.records import DeadLetter
 from headwater.schemas.topics import DEAD_LETTERS
+
+Headers = list[tuple[str, str | bytes | None]]
 
 _SECONDS = 30.0
 _LETTERS_A_TRANSACTION = 500
@@ -119,15 +123,17 @@ class Redrive:
         return list({letter.record.key(): letter for letter in chosen}.values())
 
     def send(self, chosen: Iterable[Letter]) -> None:
+        """Raises NotFound where a letter is cut and its topic no longer has the record."""
+        whole = [(letter, _whole(self._kafka, letter)) for letter in chosen]
         self._producer.begin_transaction()
         dead = self._kafka.physical(DEAD_LETTERS)
-        for letter in chosen:
+        for letter, (key, value, headers) in whole:
             origin = letter.record
             self._producer.produce(
                 self._kafka.physical(origin.topic),
-                key=origin.original_key,
-                value=origin.value,
-                headers=_headers(origin),
+                key=key,
+                value=value,
+                headers=_one_redrive_more(headers, origin.redrives),
                 partition=origin.partition,
             )
             self._producer.produce(dead, key=origin.key(), value=None, partition=letter.partition)
@@ -138,8 +144,22 @@ class Redrive:
         self._producer.commit_transaction(_SECONDS)
 
 
-def _headers(origin: DeadLetter) -> list[tuple[str, str | bytes | None]]:
-    kept: list[tuple[str, str | bytes | None]] = [
-        (header.name, header.value) for header in origin.headers if header.name != REDRIVES
-    ]
-    return [*kept, (REDRIVES, str(origin.redrives + 1).encode())]
+def _whole(kafka: Kafka, letter: Letter) -> tuple[bytes | None, bytes | None, Headers]:
+    """Key, value and headers of the record as it was."""
+    origin = letter.record
+    if not origin.cut_bytes:
+        return origin.original_key, origin.value, [(header.name, header.value) for header in origin.headers]
+    for message in messages(kafka, {(kafka.physical(origin.topic), origin.partition): origin.offset}):
+        if message.offset() == origin.offset:
+            return message.key(), message.value(), message.headers() or []  # type: ignore[return-value]
+        break
+    raise NotFound(
+        f"the letter holds {origin.cut_bytes} bytes less than the record had, and its topic no longer has it.",
+        asked=f"Dead letter {letter.id} was to be redriven.",
+        kept="The letter stays open. What was redriven before stays so.",
+        advice="The record is gone: ask its source for the file again (touch it), and redrive the others by name.",
+    )
+
+
+def _one_redrive_more(headers: Headers, redrives: int) -> Headers:
+    return [*((name, value) for name, value in headers if name != REDRIVES), (REDRIVES, str(redrives + 1).encode())]

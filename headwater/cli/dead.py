@@ -100,6 +100,8 @@ def show(
         ("key", key_text(record.topic, record.original_key)),
         *(("header", f"{header.name} = {display_of(header.value)}") for header in record.headers),
     ]
+    if record.cut_bytes:
+        lines.append(("cut", f"{record.cut_bytes:,} bytes are left out here; redriving takes them from the topic"))
     console = output.console()
     for name, value in lines:
         console.print(Text(f"{name:>8}  ", style="dim").append(value, style="not dim"), soft_wrap=True)
@@ -251,6 +253,7 @@ def _document(letter: Letter, *, whole: bool = False) -> dict[str, Any]:
             "payload": output.plain(payload),
             "problem": problem or None,
             "stack": record.stack,
+            "cut_bytes": record.cut_bytes,
         }
     return document
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from threading import Lock
 
 from headwater.observe import metrics
@@ -49,7 +50,9 @@ class StateBoard:
         self._waits: tuple[str, float] | None = None
         self._shown = Phase.starting
         self._since = clock()
-        self._publish()
+        for phase in Phase:
+            # Asked when it is scraped: a call that blocks updates nothing.
+            metrics.GROUP_STATE.labels(group, phase).set_function(partial(self._is_in, phase))
 
     def enter(self, phase: Phase) -> None:
         with self._lock:
@@ -94,5 +97,6 @@ class StateBoard:
         shown = Phase.degraded if self._troubles and works else self._phase
         if shown is not self._shown:
             self._shown, self._since = shown, self._clock()
-        for phase in Phase:
-            metrics.GROUP_STATE.labels(self._group, phase).set(phase is shown)
+
+    def _is_in(self, phase: Phase) -> bool:
+        return self.read("", ()).phase is phase

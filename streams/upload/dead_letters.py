@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from headwater.connectors.catalog import counters, files, objects
 from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog.exceptions import note_unreadable
 from headwater.connectors.catalog.files import PathException, WaitingPath
-from headwater.rules.errors import HeadwaterError
+from headwater.rules.errors import BadRecord, HeadwaterError
+from headwater.rules.identity import subject_of
 from headwater.schemas.records import FileChange, FilePart
+from headwater.streams.runtime.processor import Input
 from headwater.streams.upload.ownership import Ownership
+
+
+def record_of(dead: Input) -> FileChange | FilePart | None:
+    """What a lane reads, if that is what the message holds."""
+    try:
+        record = dead.record
+    except BadRecord:
+        return None
+    return record if isinstance(record, FileChange | FilePart) else None
+
+
+def name_subject(catalog: Catalog, dead: Input, error: HeadwaterError) -> None:
+    """Of a change that cannot be read only the key says which path it was about: name that one."""
+    subject = subject_of(dead.key or b"")
+    if subject is not None:
+        with catalog.transaction() as transaction:
+            note_unreadable(transaction, *subject, dead.partition, files.DEAD_LETTERED + error.happened)
 
 
 def give_up(

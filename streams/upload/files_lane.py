@@ -31,7 +31,7 @@ from headwater.streams.upload.changes import (
     whole_contents,
 )
 from headwater.streams.upload.config import UploadConfig
-from headwater.streams.upload.dead_letters import give_up
+from headwater.streams.upload.dead_letters import give_up, name_subject, record_of
 from headwater.streams.upload.deferred import RETRY_SECONDS, Deferred, Resumed
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
@@ -257,8 +257,9 @@ class FilesLane:
         return [*stored, *requests_for(waiting, causes)]
 
     def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
-        record = dead.record
+        record = record_of(dead)
         if not isinstance(record, FileChange):
+            name_subject(self._catalog, dead, error)
             return ()
         waiting = give_up(self._catalog, self._ownership, dead.partition, record, error)
         return requests_for(waiting, {one.hash: dead for one in waiting})

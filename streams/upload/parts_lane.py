@@ -25,7 +25,7 @@ from headwater.schemas.records import FilePart, ObjectStored
 from headwater.schemas.topics import SYNC_OBJECTS_LARGE, SYNC_REQUESTS, Topic, fs_parts
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.upload.config import UploadConfig
-from headwater.streams.upload.dead_letters import give_up
+from headwater.streams.upload.dead_letters import give_up, record_of
 from headwater.streams.upload.deferred import RETRY_SECONDS, Deferred, Resumed
 from headwater.streams.upload.emissions import PartInput, belonging, checked, cut_otherwise, of_present_owner
 from headwater.streams.upload.multipart_uploads import MultipartUploads, ended
@@ -282,8 +282,8 @@ class PartsLane:
         return [*stored, *requests_for(by_path.values(), causes)]
 
     def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
-        record = dead.record
-        if not isinstance(record, FilePart):
+        record = record_of(dead)
+        if not isinstance(record, FilePart):  # its content never gets whole, and a version names the paths that wait
             return ()
         waiting = give_up(self._catalog, self._ownership, dead.partition, record, error)
         self._uploads.abandon([record.hash])

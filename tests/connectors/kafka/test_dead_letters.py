@@ -151,6 +151,26 @@ def test_ten_thousand_letters_are_redriven_by_a_filter_each_once(kafka, returned
     eventually(lambda: sum(one.open for one in letters(kafka)) == 5_000, within_seconds=30)
 
 
+def test_a_letter_that_had_no_room_for_its_record_returns_the_whole_of_it(kafka, returned):
+    producer = kafka.producer()
+    producer.produce(kafka.physical(SYNC_OBJECTS), b"whole" * 100, b"whole key", 4, headers=[("colour", b"red")])
+    producer.flush(10)
+    bury(kafka, dead(0, original_key=b"whole", value=b"who", headers=(), cut_bytes=500))
+
+    Redrive(kafka).run(all_letters)
+
+    original, back = returned(2)
+    assert (back.key, back.value) == (original.key, original.value) == (b"whole key", b"whole" * 100)
+    assert dict(back.headers) == {"colour": b"red", "headwater-redrives": b"1"}
+
+
+def test_a_cut_letter_whose_record_is_gone_stays_open_and_says_so(kafka):
+    bury(kafka, dead(17, cut_bytes=500))
+    with pytest.raises(NotFound, match=r"topic no longer has it.*stays open"):
+        Redrive(kafka).run(all_letters)
+    assert [one.open for one in letters(kafka)] == [True]
+
+
 def test_a_rate_is_held_between_transactions_never_within_one(kafka, returned):
     bury(kafka, *(dead(number) for number in range(25)))
     waited: list[float] = []

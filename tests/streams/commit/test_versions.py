@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from headwater.connectors.catalog.exceptions import note_unreadable
 from headwater.rules.identity import content_hash, dataset_path
 from headwater.schemas.records import Guarantee
 
@@ -164,6 +165,23 @@ def test_busy_files_are_named_with_the_agents_reason_until_they_come(world: Any)
     second = world.commit()
 
     assert second.exceptions == 0
+
+
+def test_a_path_of_which_a_change_could_not_be_read_is_named(world: Any) -> None:
+    world.write(b"one", b"first")
+    world.checkpoint()
+    with world.catalog.transaction() as transaction:
+        note_unreadable(transaction, "films", b"one", 0, "dead-lettered: garbage")
+    first = world.commit()
+    assert first.exceptions == 0, "what was lost came after what this cut promises"
+
+    world.seq += 1  # of the record that nobody could read
+    world.write(b"other", b"film")
+    world.checkpoint()
+    second = world.commit()
+    assert [(named["display"], named["reason"]) for named in second.cut["films"]["exceptions"]] == [
+        ("one", "dead-lettered: garbage")
+    ]
 
 
 def test_both_halves_of_a_rename_go_together(world: Any) -> None:

@@ -55,7 +55,7 @@ class Till:
         return [Output(RECEIPTS, one.record, cause=one) for one in batch.inputs]
 
     def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
-        self.buried.append((number(dead), str(error)))
+        self.buried.append((dead.offset, str(error)))
         return []
 
 
@@ -180,7 +180,8 @@ def test_what_does_not_decode_goes_to_dead_letters_with_its_bytes_and_counts_its
     log.write(ORDERS, [(b"key", None)])
     log.place_orders([7])
 
-    with running(log, Till("strict"), tmp_path):
+    till = Till("strict")
+    with running(log, till, tmp_path):
         eventually(lambda: log.receipt_numbers() == [7] and len(log.records(DEAD_LETTERS)) == 2, within_seconds=20)
 
     dead = sorted(log.records(DEAD_LETTERS), key=lambda letter: letter.redrives)
@@ -189,6 +190,43 @@ def test_what_does_not_decode_goes_to_dead_letters_with_its_bytes_and_counts_its
         (b"key", b"\x00\x00\x00\x00\x03garbage"),
     ]
     assert [letter.redrives for letter in dead] == [0, 2]
+    assert len(till.buried) == 2, "the processor is told of them too"
+
+
+def test_a_poison_record_of_any_size_leaves_a_letter_that_fits_and_holds_up_nobody(
+    log: Any, tmp_path: Path, eventually: Callable[..., Any]
+) -> None:
+    value = b"garbage" * 130_000  # with key and header 990 KB: with its stack more than a client sends
+    log.write(ORDERS, [(b"k" * 40_000, value)], trail=b"h" * 40_000)
+    log.place_orders([7])
+
+    with running(log, Till("burdened"), tmp_path):
+        eventually(lambda: log.receipt_numbers() == [7] and log.records(DEAD_LETTERS), within_seconds=30)
+
+    [dead] = log.records(DEAD_LETTERS)
+    kept = len(dead.value) + len(dead.original_key) + sum(len(header.value) for header in dead.headers)
+    assert value.startswith(dead.value)
+    assert kept < 400_000
+    assert kept + dead.cut_bytes == len(value) + 40_000 + 40_000 + len("trail")
+    assert len(log.messages(DEAD_LETTERS)[0]) < 500_000
+
+
+def test_an_input_that_is_passed_on_goes_as_it_came_and_is_not_decoded(
+    log: Any, tmp_path: Path, eventually: Callable[..., Any]
+) -> None:
+    class Pipe(Till):
+        def process(self, batch: Batch) -> Sequence[Output]:
+            return [Output(RECEIPTS, one) for one in batch.inputs]
+
+    log.write(ORDERS, [(b"key", b"no record of ours"), (b"key", None)], color=b"red")
+    with running(log, Pipe("pipe"), tmp_path):
+        passed = eventually(lambda: found if len(found := log.messages(RECEIPTS)) == 2 else None, within_seconds=20)
+
+    assert [(m.key(), m.value(), m.headers()) for m in passed] == [
+        (b"key", b"no record of ours", [("color", b"red")]),
+        (b"key", None, [("color", b"red")]),
+    ]
+    assert log.records(DEAD_LETTERS) == []
 
 
 @pytest.mark.parametrize("error", [Unavailable("the store is away"), Refused("the key was revoked")])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.s3.config import S3Config
@@ -14,6 +15,7 @@ from headwater.connectors.s3.store import ObjectStore
 from headwater.rules.errors import BadRecord, Fenced, Refused
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FileType, ObjectStored, RequestReason, SyncRequest
+from headwater.streams.runtime.processor import Input
 from headwater.streams.upload.changes import checked
 from headwater.streams.upload.files_lane import FilesLane
 
@@ -365,6 +367,31 @@ def test_a_buried_record_is_a_named_exception_until_it_is_redriven(world: World,
 
     assert kinds(lane.process(batch)) == ["ObjectStored"]
     assert world.query("SELECT active FROM exceptions") == [(False,)]
+
+
+def test_a_change_that_cannot_be_read_names_its_path_until_a_state_of_it_comes(world: World, lane: FilesLane) -> None:
+    world.seq = 5
+    lane.process(world.batch(world.change(b"", ChangeKind.checkpoint)))
+    lost = world.change(b"one", hash=b"x" * 32, size=1, file_type=FileType.regular)
+    garbage = Input("fs", Message(partition=0, offset=7, key=lost.key(), value=b"garbage"))
+
+    for _ in range(2):
+        assert lane.bury(garbage, BadRecord("the value starts with byte 0x67")) == ()
+
+    assert world.query("SELECT path, epoch, seq, reason, active FROM exceptions") == [
+        (b"one", 1, 7, "dead-lettered: the value starts with byte 0x67", True)
+    ], "after the checkpoint that its partition had applied"
+    world.write(b"one", b"light")
+    lane.process(world.batch(world.change(b"one", seq=lost.seq)))
+    assert world.query("SELECT active FROM exceptions") == [(False,)]
+
+
+@pytest.mark.parametrize("key", [b"", b"no separator", b"\xff\x00path", b"who\x00one", b"nas1\x00"])
+def test_a_change_that_cannot_be_read_and_whose_key_names_no_path_is_buried_all_the_same(
+    world: World, lane: FilesLane, key: bytes
+) -> None:
+    assert lane.bury(Input("fs", Message(partition=0, offset=7, key=key, value=b"?")), BadRecord("garbage")) == ()
+    assert world.query("SELECT * FROM exceptions") == []
 
 
 def test_a_wrong_key_is_a_clear_refusal_that_keeps_the_claim(world: World) -> None:
