@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -27,6 +28,16 @@ _REFUSAL = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|databa
 # The pool logs every failed attempt; the error that we raise says it once.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
+_GONE_WITHOUT_A_WORD = {
+    "keepalives_idle": 20,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 40_000,
+}
+"""A server, or a firewall before it, that vanishes without closing its connections is noticed after 40 s. By the
+kernel's own settings that takes 15 minutes where something is under way, and two hours where an answer is awaited. The
+DSN may say otherwise."""
+
 Transaction = Connection[TupleRow]
 """A connection inside an open transaction: what the modules beside this one take."""
 
@@ -37,11 +48,10 @@ class Catalog:
     def __init__(self, config: CatalogConfig, *, application: str = "headwater") -> None:
         self.config = config
         self._pool = ConnectionPool(
-            config.dsn,
             min_size=0,
             max_size=config.connections,
             timeout=config.connect_seconds,
-            kwargs={"application_name": application},
+            kwargs={"application_name": application} | _GONE_WITHOUT_A_WORD | conninfo_to_dict(config.dsn),
             open=False,
         )
         self._pool.open()

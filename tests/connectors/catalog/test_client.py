@@ -51,6 +51,27 @@ def test_no_server_is_unavailable_and_names_the_setting() -> None:
     assert "secret" not in str(raised.value)
 
 
+def test_a_server_that_vanishes_without_a_word_is_noticed_within_a_minute_by_the_kernel(catalog_dsn: str) -> None:
+    def seconds_to_notice(dsn: str) -> tuple[int, int]:
+        with Catalog(CatalogConfig(dsn)) as catalog, catalog.transaction() as transaction:
+            with socket.socket(fileno=transaction.fileno()) as ours:
+                idle, interval, count, user = (
+                    ours.getsockopt(socket.IPPROTO_TCP, option)
+                    for option in (
+                        socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT
+                    )
+                )  # fmt: skip
+                alive = ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                ours.detach()
+            assert alive
+            return idle + interval * count, user // 1000
+
+    waiting, sending = seconds_to_notice(catalog_dsn)
+    assert 10 <= waiting <= 60
+    assert 10 <= sending <= 60
+    assert seconds_to_notice(catalog_dsn + "?keepalives_idle=300&tcp_user_timeout=400000") == (320, 400)
+
+
 def test_a_wrong_password_is_refused_at_once(catalog_dsn: str) -> None:
     wrong = psycopg.conninfo.make_conninfo(catalog_dsn, password="wrong")
     with Catalog(CatalogConfig(wrong, connect_seconds=5)) as catalog, pytest.raises(Refused) as raised:
