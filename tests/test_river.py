@@ -58,6 +58,7 @@ class River:
             root = "photos"
             settle_seconds = 0.2
             delete_hold_seconds = 0.5
+            deletes_unasked = 10000
             """
         )
 

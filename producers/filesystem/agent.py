@@ -31,6 +31,7 @@ from headwater.producers.filesystem.readers import Readers
 from headwater.producers.filesystem.recorder import Recorder
 from headwater.producers.filesystem.requests import Requests
 from headwater.producers.filesystem.root import Root
+from headwater.producers.filesystem.set_back import SetBack
 from headwater.producers.filesystem.settle import Settling
 from headwater.producers.filesystem.status import AgentStatus, export
 from headwater.producers.filesystem.tree import Tree
@@ -86,6 +87,7 @@ class Agent:
         self._watch = open_watch(config, tree, mounts, self._dirty, self._woken.set)
         self._reach = Reach(tree, mounts, self._watch)
         self._walk = Walk(config, tree, filters, self._index, mounts, self._reach, self._notice, self._recorder, clock)
+        self._set_back = SetBack(config.source, self._index, self._settling, self._walk, clock)
         self._deletes = Deletes(tree, mounts, self._index, self._notice, self._recorder, self._consent, clock)
         self._readers = Readers(config, tree, clock, self._woken.set)
         self._intake = Intake(
@@ -138,8 +140,7 @@ class Agent:
             self._once = Once(self._config, self._kafka, self._owner, self._index)
             self._once.require_uploaders()
         self._owner.own()
-        with self._index.transaction():
-            self._walk.start_over()
+        self._set_back.begin()
         self._watch.start()
         log.info(
             "agent.started",
@@ -157,6 +158,7 @@ class Agent:
     def _look(self) -> bool:
         """Find what may have changed: from events, requests, retries, and the walk. Nothing while halted."""
         self._watch.check()
+        self._set_back.heed()
         self._heed_root()
         if self._halted is not None:
             return False

@@ -7,6 +7,7 @@ to a seq came before it; so it is produced only once all of those are acknowledg
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -119,7 +120,7 @@ class Outbox:
         """Say how far everything is acknowledged: when idle at once, else every few seconds; never the same twice."""
         first = self._index.outbox.first_seq()
         seq = self._index.seq if first is None else first - 1
-        now = self._clock()
+        now = monotonic()
         if seq <= self._checkpoint_seq or (not idle and now - self._checkpoint_at < self._config.checkpoint_seconds):
             return
         record = FileChange(
@@ -136,7 +137,7 @@ class Outbox:
                     self._kafka.physical(self._changes),
                     key=record.key(),
                     value=codec.encode(record),
-                    headers=event_headers(int(now * 1_000_000)),  # type: ignore[arg-type]  # stubs: invariant list
+                    headers=event_headers(int(self._clock() * 1_000_000)),  # type: ignore[arg-type]  # stubs: invariant list
                     partition=partition,
                     on_delivery=self._on_checkpoint_delivery,
                 )

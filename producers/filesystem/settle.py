@@ -143,6 +143,12 @@ class Settling:
             taken.append(candidate)
         return taken
 
+    def begin_anew(self, now: float) -> None:
+        """The clock was set back to ``now``: whoever waits is looked at now, as if for the first time."""
+        waiting = [replace(candidate, since=now, observation=None) for _, candidate in self._waiting.values()]
+        self._waiting = {candidate.path: (now, candidate) for candidate in waiting}
+        self._by_time = [(now, path) for path in self._waiting]
+
     def next_due_at(self) -> float | None:
         return self._by_time[0][0] if self._by_time else None
 

@@ -20,7 +20,7 @@ from headwater.producers.filesystem.index.exceptions import Exceptions
 from headwater.producers.filesystem.index.files import Files
 from headwater.producers.filesystem.index.outbox import OutboxTable
 from headwater.producers.filesystem.index.requests import RequestMarks
-from headwater.rules.errors import BadSettings, Refused
+from headwater.rules.errors import BadSettings, Refused, Unavailable
 
 FORMAT = "1"
 
@@ -34,6 +34,7 @@ class Index:
     """
 
     def __init__(self, folder: Path, source: str) -> None:
+        self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = self._locked(folder / "index.lock")
         # One thread at a time: the one that runs the agent need not be the one that made it.
@@ -91,19 +92,42 @@ class Index:
     def transaction(self) -> Iterator[None]:
         """One transaction, with the counter in it: what the block gave out is committed, or the agent ends.
 
-        After an error the tables' counts are not those of the file any more: open the index anew.
+        Raises Unavailable where the disk is full or fails. After an error the tables' counts are not those of the file
+        any more: open the index anew.
         """
         before = self.seq
-        self.database.execute("BEGIN IMMEDIATE")
         try:
+            self.database.execute("BEGIN IMMEDIATE")
             yield
             self.outbox.flush()
             if self.seq != before:
                 self.database.execute("UPDATE meta SET value = ? WHERE name = 'seq'", (str(self.seq),))
             self.database.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            self._roll_back()
+            raise self._unwritable(error) from error
         except BaseException:
-            self.database.execute("ROLLBACK")
+            self._roll_back()
             raise
+
+    def _roll_back(self) -> None:
+        if self.database.in_transaction:  # SQLite has rolled back by itself where the disk was full
+            self.database.execute("ROLLBACK")
+
+    def _unwritable(self, error: sqlite3.OperationalError) -> Unavailable:
+        return Unavailable(
+            f"the index in {self._folder} cannot be written: {error}.",
+            asked="To record what was found:",
+            kept="What was recorded before is kept; the rest is found again after the next start.",
+            advice="Make room on its disk, or mend it, and start the agent again.",
+        )
+
+    def forget_future(self, now: float) -> None:
+        """The clock was set back to ``now``: what is to happen, or has happened, later than that is due now. A listing
+        of a later time proves nothing, since what went missing went after it. Only inside a transaction."""
+        self.directories.forget_future(now)
+        self.exceptions.forget_future(now)
+        self.files.forget_future(now)
 
     def next_seq(self) -> int:
         """The clock of the next change; only inside a transaction."""

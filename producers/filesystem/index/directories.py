@@ -67,6 +67,9 @@ class Directories:
     def make_all_due(self, at: float) -> None:
         self._database.execute("UPDATE directories SET due_at = min(due_at, ?)", (at,))
 
+    def forget_future(self, now: float) -> None:
+        self._database.execute("UPDATE directories SET listed_at = 0 WHERE listed_at > ?", (now,))
+
     def begin(self, path: bytes, next_at: float) -> None:
         """A listing begins: unless an event comes meanwhile, the next one is due at ``next_at``."""
         self._database.execute("UPDATE directories SET due_at = ? WHERE path = ?", (next_at, path))

@@ -44,6 +44,9 @@ class Exceptions:
     def postpone(self, path: bytes, retry_at: float) -> None:
         self._database.execute("UPDATE exceptions SET retry_at = ? WHERE path = ?", (retry_at, path))
 
+    def forget_future(self, now: float) -> None:
+        self._database.execute("UPDATE exceptions SET retry_at = ? WHERE retry_at > ?", (now, now))
+
     def make_due_in(self, directory: bytes, at: float) -> None:
         """Look again at the paths of this directory: it was listed, and some of them may be gone."""
         if self.count:  # nearly always there is none, and every listing asks

@@ -231,6 +231,9 @@ class Files:
             "UPDATE files SET missing_since = ? WHERE directory = ? AND missing_since IS NULL", (since, directory)
         )
 
+    def forget_future(self, now: float) -> None:
+        self._database.execute("UPDATE files SET missing_since = ? WHERE missing_since > ?", (now, now))
+
     def found_again(self, path: bytes) -> None:
         self._database.execute("UPDATE files SET missing_since = NULL WHERE directory = ? AND name = ?", _key(path))
 

@@ -87,6 +87,8 @@ class InotifyWatch:
                 if error.errno == errno.ENOSPC:
                     self._say_limit(path)
                     return False
+                if error.errno == errno.ENAMETOOLONG:
+                    return False  # deeper than a system call can name
                 self._unwatched.pop(path, None)
                 return True  # it is gone: its listing will say so
             self._unwatched.pop(path, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import socket
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -213,12 +214,12 @@ Follow = Callable[..., Any]
 def follow(config: AgentConfig, kafka: Kafka, catalog: Catalog) -> Follow:
     """``with follow(setting=…) as running:`` an agent in a thread; it is stopped, and must not have failed.
 
-    ``as_anybody``: without root's right to read and lease every file.
+    ``clock``: its wall clock; ``as_anybody``: without root's right to read and lease every file.
     """
 
     @contextmanager
-    def run(*, as_anybody: bool = False, **settings: Any) -> Iterator[Running]:
-        agent = Agent(replace(config, **settings), kafka, catalog)
+    def run(*, as_anybody: bool = False, clock: Callable[[], float] = time.time, **settings: Any) -> Iterator[Running]:
+        agent = Agent(replace(config, **settings), kafka, catalog, clock=clock)
         failure: list[BaseException] = []
 
         def work() -> None:

@@ -257,9 +257,8 @@ def test_after_any_day_the_log_and_the_index_say_what_the_tree_is(
 ) -> None:
     folder = tmp_path_factory.mktemp("day")
     (folder / "outside").mkdir()
-    config = replace(
-        quick_config(folder, f"s{uuid.uuid4().hex[:8]}"), exclude=(), settle_seconds=0.05, delete_hold_seconds=0.3
-    )
+    settings_of_the_day = {"settle_seconds": 0.05, "delete_hold_seconds": 0.3, "deletes_unasked": 10_000, "exclude": ()}
+    config = replace(quick_config(folder, f"s{uuid.uuid4().hex[:8]}"), **settings_of_the_day)
     with make_cloud(config.source) as cloud:
         passing = Day(folder / "outside", config, nursery, cloud, eventually)
         try:
