@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,19 @@ class AgentConfig:
     poll_seconds: float = 60.0
     """How often a directory is listed where events do not come (network filesystems, FUSE, overlays, directories beyond
     the kernel's limit of watches: detected, not asked). A pass that takes longer than this sets the pace."""
+
+    in_progress: tuple[str, ...] = ()
+    """gitignore patterns of names that a tool gives to files that are not complete, such as "*.part": they are named as
+    busy and never read; renaming them says that they are complete."""
+    complete_marker: str = ""
+    """Name of a marker in a file's directory, such as "{name}.done" or ".complete": a file is read only while it is
+    there. Markers are carried like other files, unless ``exclude`` names them."""
+    complete_probe: tuple[str, ...] = ()
+    """A program and its first arguments; the file's path is added. Exit 0 says that the file is complete."""
+    complete_probe_seconds: float = 30.0
+    """A probe that takes longer counts as a no, and is killed."""
+    complete_probes: int = 8
+    """Probes that run at once: some of them may hang until their time is over."""
 
     settle_seconds: float = 2.0
     """A file is read once size, mtime and ctime stood still this long: longer than most pauses of a copying tool."""
@@ -97,5 +111,24 @@ def checked(config: AgentConfig) -> AgentConfig:
                 kept="Nothing was changed.",
                 advice=f"Set {name} to ASCII letters, digits, '-', '_' and '.'.",
             )
+    _check_completeness(config, asked)
     fields = {name: getattr(config, name) for name in config.__dataclass_fields__}
     return AgentConfig(**{**fields, "root": root, "state_folder": state_folder})
+
+
+def _check_completeness(config: AgentConfig, asked: str) -> None:
+    marker, probe = config.complete_marker, config.complete_probe
+    if "/" in marker or marker == "{name}":
+        raise BadSettings(
+            f"complete_marker is {marker!r}, which is not the name of another file in the same directory.",
+            asked=asked,
+            kept="Nothing was changed.",
+            advice='Set it to a name, such as "{name}.done" or ".complete".',
+        )
+    if probe and shutil.which(probe[0]) is None:
+        raise BadSettings(
+            f"complete_probe names {probe[0]!r}, which is no program here.",
+            asked=asked,
+            kept="Nothing was changed.",
+            advice="Set it to a program that this user may run, and its first arguments.",
+        )

@@ -9,11 +9,14 @@ from headwater.observe import metrics
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.index import Index
 from headwater.producers.filesystem.notice import Notice
-from headwater.producers.filesystem.read import Content, Outcome, Reading, Unreadable, Unsettled
+from headwater.producers.filesystem.read import Content, Incomplete, Outcome, Reading, Unreadable, Unsettled
 from headwater.producers.filesystem.readers import Readers
 from headwater.producers.filesystem.recorder import Recorder
 from headwater.producers.filesystem.settle import Candidate, Settling
 from headwater.producers.filesystem.tree import GONE, Signature, Tree
+
+_INCOMPLETE_RETRIES = 6
+"""An incomplete file is looked at again this many times more seldom than a busy one: there may be many, for long."""
 
 
 class Intake:
@@ -83,6 +86,9 @@ class Intake:
             self._recorder.record(outcome)
             if outcome.content is not None and outcome.content.parts is not None:
                 metrics.AGENT_READ_BYTES.labels(self._config.source).inc(outcome.signature.size)
+        elif isinstance(outcome, Incomplete):
+            again = _INCOMPLETE_RETRIES * self._config.retry_seconds
+            self._recorder.except_path(path, outcome.reason, retry_seconds=again)
         elif isinstance(outcome, Unreadable):
             self._recorder.except_path(path, outcome.reason)
         else:

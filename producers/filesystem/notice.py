@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headwater.producers.filesystem.complete import IN_PROGRESS, Completeness
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.filters import Filters
 from headwater.producers.filesystem.index import Index
@@ -29,6 +30,7 @@ class Notice:
         self._config = config
         self._tree = tree
         self._filters = filters
+        self._completeness = Completeness(config, tree)
         self._index = index
         self._settling = settling
         self._recorder = recorder
@@ -45,6 +47,16 @@ class Notice:
             self._recorder.except_path(path, f"unreadable: {error.strerror}")
             return
         self.consider(entry, self._index.files.get(path))
+        marked = self._completeness.marked_by(path)
+        if marked is not None and self._index.exceptions.count:
+            self._look_at_marked(marked)
+
+    def _look_at_marked(self, marked: bytes) -> None:
+        """A marker was made or touched: what waited for it need not wait for its next turn."""
+        if self._index.directories.get(marked) is not None:
+            self._index.directories.make_due(marked, self._clock())
+        elif self._index.exceptions.reason(marked) is not None:
+            self.look(marked)
 
     def consider(self, entry: Entry, known: KnownFile | None) -> None:
         """Decide about an entry that was just seen; ``known`` is what the index says about its path."""
@@ -67,6 +79,9 @@ class Notice:
             self._index.files.found_again(path)
         if known is not None and is_as_sent(known, entry) and not forced:
             self._recorder.clear_path(path)
+            return
+        if self._completeness.is_in_progress(path):
+            self._recorder.except_path(path, IN_PROGRESS, retry_seconds=self._config.reconcile_seconds)
             return
         observation = observe(None, entry.signature, now)
         candidate = Candidate(path, now, observation, forced)

@@ -65,6 +65,14 @@ class Unsettled:
 
 
 @dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Its source says that it is not complete: it is named at once, and looked at again now and then."""
+
+    candidate: Candidate
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     candidate: Candidate
     reason: str
@@ -77,7 +85,7 @@ class Changed:
     candidate: Candidate
 
 
-Outcome = Reading | Unsettled | Unreadable | Changed
+Outcome = Reading | Unsettled | Incomplete | Unreadable | Changed
 
 
 def read_path(
