@@ -57,6 +57,7 @@ class River:
             [sources.photos]
             root = "photos"
             settle_seconds = 0.2
+            weak_settle_seconds = 0.5
             delete_hold_seconds = 0.5
             deletes_unasked = 10000
             """

@@ -29,6 +29,7 @@ every_seconds = 3
 [sources.{SOURCE}]
 root = "film"
 settle_seconds = 0.2
+weak_settle_seconds = 0.5
 delete_hold_seconds = 0.5
 busy_seconds = 20
 retry_seconds = 2

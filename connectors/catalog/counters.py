@@ -1,8 +1,9 @@
 """Progress counters, changed in the transaction that changes the state they count: nothing counts rows.
 
-``files`` and ``bytes`` count the paths of a source as they are now. ``objects_claimed``, ``objects_stored`` and
-``objects_verified`` (and their bytes) count stored content that reached at least that state; what is torn or condemned
-is taken off again. So claimed - stored waits to be sent, stored - verified waits to be verified, and at rest all agree.
+``files`` and ``bytes`` count the paths of a source as they are now, ``weak_files`` those with the weak guarantee.
+``objects_claimed``, ``objects_stored`` and ``objects_verified`` (and their bytes) count stored content that reached at
+least that state; what is torn or condemned is taken off again. So claimed - stored waits to be sent, stored - verified
+waits to be verified, and at rest all agree.
 """
 
 from __future__ import annotations

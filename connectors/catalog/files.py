@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headwater.connectors.catalog.client import Transaction
 from headwater.connectors.catalog.counters import Tally
 from headwater.rules.identity import display
-from headwater.schemas.records import ChangeKind, FileChange, FileType, RequestReason, SyncRequest
+from headwater.schemas.records import ChangeKind, FileChange, FileType, Guarantee, RequestReason, SyncRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,11 @@ class FileState:
         if self.kind is ChangeKind.deleted:
             return None
         return self.change.size if self.change.file_type is FileType.regular else 0
+
+    @property
+    def is_weak(self) -> bool:
+        """Is the path there, read where nothing proved that nobody wrote?"""
+        return self.kind is not ChangeKind.deleted and self.change.guarantee is Guarantee.weak
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,36 +141,41 @@ def _row(state: FileState) -> tuple[object, ...]:
 
 
 def move_heads(transaction: Transaction, states: Sequence[FileState]) -> Tally:
-    """Make each path's newest state its head, where it is newer than the head; returns files and bytes gained."""
+    """Make each path's newest state its head, where it is newer than the head; returns what the counts gained."""
     if not states:
         return Tally()
     rows = transaction.execute(
         """
         WITH given AS (
             SELECT DISTINCT ON (source, path) *
-            FROM unnest(%s::text[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])
-                AS given (source, path, epoch, seq, content_bytes)
+            FROM unnest(%s::text[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[], %s::boolean[])
+                AS given (source, path, epoch, seq, content_bytes, weak)
             ORDER BY source, path, epoch DESC, seq DESC
         ), moved AS (
-            INSERT INTO paths AS p (source, path, epoch, seq, content_bytes)
+            INSERT INTO paths AS p (source, path, epoch, seq, content_bytes, weak)
             SELECT * FROM given ORDER BY source, path
             ON CONFLICT (source, path) DO UPDATE
-                SET epoch = excluded.epoch, seq = excluded.seq, content_bytes = excluded.content_bytes
+                SET epoch = excluded.epoch, seq = excluded.seq, content_bytes = excluded.content_bytes,
+                    weak = excluded.weak
                 WHERE (excluded.epoch, excluded.seq) > (p.epoch, p.seq)
-            RETURNING p.source, old.content_bytes AS before, new.content_bytes AS after
+            RETURNING p.source, old.content_bytes AS before, new.content_bytes AS after,
+                old.weak AS weak_before, new.weak AS weak_after
         )
-        SELECT source, count(after) - count(before), coalesce(sum(after), 0) - coalesce(sum(before), 0)
+        SELECT source, count(after) - count(before), coalesce(sum(after), 0) - coalesce(sum(before), 0),
+            count(*) FILTER (WHERE weak_after) - count(*) FILTER (WHERE weak_before)
         FROM moved GROUP BY source
         """,
         _columns(
-            (state.change.source, state.path, state.change.epoch, state.change.seq, state.content_bytes)
+            (change.source, state.path, change.epoch, change.seq, state.content_bytes, state.is_weak)
             for state in states
+            for change in (state.change,)
         ),
     )
     tally = Tally()
-    for source, files, size in rows:
+    for source, files, size, weak in rows:
         tally[source, "files"] += files
         tally[source, "bytes"] += int(size)
+        tally[source, "weak_files"] += weak
     return tally
 
 

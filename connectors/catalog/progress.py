@@ -40,6 +40,8 @@ class SourceProgress:
     claimed: Amount
     stored: Amount
     verified: Amount
+    weak: int
+    """Files that were read where nothing proved that nobody wrote to them."""
     condemned: int
     exceptions: int
     """At most ``EXCEPTIONS_COUNTED``: then there are as many or more."""
@@ -103,6 +105,7 @@ def _sources(transaction: Transaction, counters: dict[str, dict[str, int]]) -> t
                 claimed=_amount(of_source, "objects_claimed", "bytes_claimed"),
                 stored=_amount(of_source, "objects_stored", "bytes_stored"),
                 verified=_amount(of_source, "objects_verified", "bytes_verified"),
+                weak=of_source.get("weak_files", 0),
                 condemned=of_source.get("objects_condemned", 0),
                 exceptions=sum(by_class.values()),
                 exceptions_by=by_class,

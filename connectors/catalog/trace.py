@@ -30,6 +30,7 @@ class TracedState:
     site: str
     dataset: str
     newest: bool
+    guarantee: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class TracedException:
 
 _STATE = (
     "SELECT v.source, v.path, v.epoch, v.seq, v.kind, v.file_type, v.hash, v.size, v.mtime_ns, v.from_path, "
-    "v.renamed_to, v.recorded_at, s.site, s.dataset, (p.epoch, p.seq) = (v.epoch, v.seq) AS newest "
+    "v.renamed_to, v.recorded_at, s.site, s.dataset, (p.epoch, p.seq) = (v.epoch, v.seq) AS newest, "
+    "v.guarantee "
     "FROM file_versions v JOIN sources s USING (source) JOIN paths p USING (source, path) "
 )
 _NEWEST_FIRST = " ORDER BY v.recorded_at DESC, v.epoch DESC, v.seq DESC LIMIT %s"

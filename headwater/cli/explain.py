@@ -142,7 +142,8 @@ def _agent_at_work(facts: Mapping[str, Any]) -> str:
     parts += [f"{facts['outbox']:,} records not acknowledged"] if facts["outbox"] else []
     parts += [f"{facts['pending']:,} on their way to verification"] if facts["pending"] else ["all verified"]
     parts += [] if facts["walked"] else ["directories are being listed for the first time since its start"]
-    return ", ".join(parts)
+    parts += [f"{facts['weak']:,} files with the weak guarantee"] if facts["weak"] else []
+    return "; ".join([", ".join(parts), f"events come from {facts['watch']}", *facts["polled"]])
 
 
 def committer(

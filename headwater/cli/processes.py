@@ -202,13 +202,13 @@ def logs(
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check this machine and its S3 server; say how to mend them.
+    """Check this machine, its sources and its S3 server.
 
     Exit code 1 when something would stop us; what would only slow us down is a warning.
     """
     from headwater.stack.addresses import from_environment
     from headwater.stack.description import Ports
-    from headwater.stack.doctor import examine, examine_s3
+    from headwater.stack.doctor import examine, examine_s3, examine_source
 
     the = frame.of(context)
     ports = replace(Ports.default(), **the.settings.stack.ports())
@@ -216,6 +216,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     checks = [check for check in examine(the.stack.home, ports) if check.name not in external]
     if the.settings.s3 is not None:
         checks += examine_s3(the.settings.s3)
+    checks += [examine_source(source) for source in the.settings.sources.values()]
     if as_json:
         output.print_json(checks)
     else:

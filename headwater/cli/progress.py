@@ -132,6 +132,8 @@ def _trouble(source: SourceProgress) -> Text | None:
     if source.exceptions:
         classes = ", ".join(f"{count:,} {name}" for name, count in source.exceptions_by.items())
         said.append(f"not carried now: {classes}; for example {source.example}")
+    if source.weak:
+        said.append(f"{source.weak:,} files weakly guaranteed")
     if source.condemned:
         said.append(f"{source.condemned:,} contents condemned")
     return Text("\n".join(said), style="yellow") if said else None

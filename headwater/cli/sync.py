@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -117,7 +118,7 @@ def _view(the: Frame, agent: Agent, *, as_json: bool) -> AbstractContextManager[
     return Live(get_renderable=lambda: _shown(agent.status), console=output.console(), refresh_per_second=4)
 
 
-def _shown(status: AgentStatus) -> Table:
+def _shown(status: AgentStatus) -> Group:
     lines = Table.grid(padding=(0, 2))
     waiting = status.dirty + status.settling + status.reading
     lines.add_row(
@@ -130,8 +131,13 @@ def _shown(status: AgentStatus) -> Table:
     )
     walked = "every directory listed" if status.walked else "listing directories …"
     lines.add_row(
-        Text(walked, style="dim"), "", Text(f"{status.held:,} missing, held" if status.held else "", style="dim")
+        Text(walked, style="dim"),
+        Text(f"events from {status.watch}", style="dim"),
+        Text(f"{status.held:,} missing, held" if status.held else "", style="dim"),
+        "",
+        "",
+        Text(f"{status.weak:,} weakly guaranteed", style="yellow") if status.weak else "",
     )
     if reason := status.halted or status.deletes_halted or status.trouble:
         lines.add_row(Text(reason, style="bold red"))
-    return lines
+    return Group(lines, *(Text(f"polled: {where}", style="yellow") for where in status.polled))

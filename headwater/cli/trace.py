@@ -239,6 +239,8 @@ def _print(console: Console, known: _Catalog, events: list[Event]) -> None:
             console.print(Text(f"  renamed {name} {state.source}/{display(other)}"), soft_wrap=True)
     if state.hash is not None:
         console.print(Text(f"  {state.hash.hex()}  {output.size(state.size)}", style="dim"), soft_wrap=True)
+    if state.guarantee == "weak":
+        console.print(Text("  weak guarantee: nothing proved that nobody wrote while it was read"), soft_wrap=True)
     for event in events:
         line = Text(f"  {output.moment(int(event.at.timestamp() * 1000))}  ", style="dim")
         style = "green" if event.what in _GOOD else "red" if event.what in _BAD else "yellow"

@@ -17,6 +17,7 @@ from headwater.rules.errors import Refused, Unavailable
 SITE = "demo"
 SOURCE = "demo"
 DELETE_HOLD_SECONDS = 5
+WEAK_SETTLE_SECONDS = 2
 FREE_BYTES = 5 * 1024**3
 """What the demo's folder, its objects, the log and the databases take, with room to breathe."""
 
@@ -64,6 +65,8 @@ state_folder = ".headwater"
 [sources.{self.name}]
 root = ".headwater/demo/media"
 delete_hold_seconds = {DELETE_HOLD_SECONDS}
+# Inside a container the disk is often an overlay, where nothing proves that a file is quiet: 30 by default there.
+weak_settle_seconds = {WEAK_SETTLE_SECONDS}
 {"[stack]" if stack else ""}
 {stack}"""
         return f"{_SIGNED}{_digest(text)}\n{text}"

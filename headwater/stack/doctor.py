@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,7 +18,14 @@ import psutil
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.mode import Answers, choose, findings
 from headwater.connectors.s3.probe import probe
+from headwater.producers.filesystem.config import AgentConfig, checked
+from headwater.producers.filesystem.mounts import Mounts
+from headwater.producers.filesystem.reach import meaning, silent_mounts
+from headwater.producers.filesystem.tree import Tree
+from headwater.producers.filesystem.watch import open_watch
+from headwater.producers.filesystem.watch.dirty import DirtySet
 from headwater.rules.errors import HeadwaterError, Refused, Unavailable
+from headwater.rules.identity import display
 from headwater.stack import processes, toolchains
 from headwater.stack.cache import cache_folder
 from headwater.stack.description import PROGRAMS, Ports, toolchain
@@ -153,6 +161,33 @@ def examine_s3(config: S3Config) -> list[Check]:
         return [Check("s3 server", "warn", error.happened, error.advice)]
     except HeadwaterError as error:
         return [Check("s3 server", "fail", error.happened, error.advice)]
+
+
+def check_source(name: str, root: Path, watch: str, refused: Refused | None, polled: list[str]) -> Check:
+    """Where the agent of a source would hear of changes. ``polled``: the filesystems where it would not, and why."""
+    title = f"source {name}"
+    if refused is not None:
+        return Check(title, "fail", refused.happened, refused.advice)
+    if polled:
+        fix = "Nothing must be done; on the host that owns those files, an agent would hear of every change."
+        return Check(title, "warn", f"{watch} at {root}; {'; '.join(polled)}", fix)
+    return Check(title, "ok", f"{watch} hears of all changes below {root}")
+
+
+def examine_source(config: AgentConfig) -> Check:
+    """Opens and closes what its agent would watch with; lists nothing."""
+    try:
+        tree = Tree(checked(config).root)
+    except HeadwaterError as error:
+        return Check(f"source {config.source}", "warn", error.happened, error.advice)
+    with closing(Mounts(tree.root)) as mounts:
+        polled = [f"{display(mount.point)}: {meaning(mount)}" for mount in silent_mounts(tree, mounts)]
+        refused = None
+        try:
+            open_watch(config, tree, mounts, DirtySet(1), lambda: None).close()
+        except Refused as error:
+            refused = error
+        return check_source(config.source, config.root, config.watch, refused, polled)
 
 
 def examine(home: Path, ports: Ports) -> list[Check]:

@@ -32,16 +32,31 @@ class Reach:
         mount = self._mounts.holding(path)
         if mount is not None and mount not in self._silent:
             self._silent[mount] = None
-            log.warning("watch.polled", path=mount.point, filesystem=mount.kind, meaning=_meaning(mount))
+            log.warning("watch.polled", path=mount.point, filesystem=mount.kind, meaning=meaning(mount))
         return False
 
     def polled(self) -> tuple[str, ...]:
         """Where files are found by polling, and why: a sentence each."""
         there = set(self._mounts.current().values())
         self._silent = {mount: None for mount in self._silent if mount in there}
-        said = [f"{display(mount.point)}: {_meaning(mount)}" for mount in self._silent]
+        said = [f"{display(mount.point)}: {meaning(mount)}" for mount in self._silent]
         return (*said, self._watch.limit) if self._watch.limit else tuple(said)
 
 
-def _meaning(mount: Mount) -> str:
+def silent_mounts(tree: Tree, mounts: Mounts) -> list[Mount]:
+    """Those at and below the root where events do not tell everything, before anything is listed. One that cannot be
+    looked at is one of them."""
+    silent = []
+    for path, mount in mounts.current().items():
+        try:
+            if tree.is_local(path):
+                continue
+        except OSError:
+            pass
+        silent.append(mount)
+    return silent
+
+
+def meaning(mount: Mount) -> str:
+    """What follows for the files of a mount that is not local."""
     return f"{mount.kind} tells nothing of what others change, and proves no file quiet: polled, guarantee weak"

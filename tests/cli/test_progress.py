@@ -9,7 +9,7 @@ from headwater.connectors.catalog.progress import Amount, DatasetProgress, Progr
 
 PHOTOS = SourceProgress(
     "photos", "lab", "main", "host/1", silent_seconds=1.0, found=Amount(400, 4_000_000), claimed=Amount(300, 3_000_000),
-    stored=Amount(250, 2_500_000), verified=Amount(200, 2_000_000), condemned=0, exceptions=0,
+    stored=Amount(250, 2_500_000), verified=Amount(200, 2_000_000), weak=0, condemned=0, exceptions=0,
     exceptions_by={}, example="", halted="",
 )  # fmt: skip
 MAIN = DatasetProgress("main", 0, None, None, 0, 0, 400)
@@ -53,6 +53,7 @@ def test_rates_are_over_the_last_measurements():
             "not carried now: 2 busy, 1 unreadable; for example a.mov: busy: it keeps changing",
         ),
         ({"halted": "9,000 paths are gone"}, "deletes halted: 9,000 paths are gone"),
+        ({"weak": 2}, "2 files weakly guaranteed"),
         ({"condemned": 1}, "1 contents condemned"),
     ],
 )

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.connectors.s3.mode import Answers
+from headwater.producers.filesystem.config import AgentConfig
+from headwater.rules.errors import Refused
 from headwater.stack import doctor
 from headwater.stack.description import Ports
 from headwater.stack.doctor import GIB, Check, Level
@@ -54,6 +56,26 @@ def test_an_s3_server_is_judged_by_what_it_did() -> None:
     assert [check.level for check in doctor.check_s3(without, "films")] == ["ok", "warn"]
     dangerous = replace(without, signed_body_is_checked=False)
     assert [check.level for check in doctor.check_s3(dangerous, "films")] == ["fail", "warn", "warn"]
+
+
+def test_a_source_is_ok_where_events_tell_all_and_else_says_what_does_not(tmp_path: Path) -> None:
+    config = AgentConfig("photos", "here", "films", tmp_path, tmp_path.parent / "state")
+    heard = doctor.examine_source(config)
+    assert (heard.name, heard.level) == ("source photos", "ok")
+    assert f"inotify hears of all changes below {tmp_path}" in heard.found
+
+    odd = doctor.examine_source(replace(config, root=Path("/proc/self")))
+    assert odd.level == "warn"
+    assert "/proc: proc tells nothing of what others change" in odd.found
+
+    absent = doctor.examine_source(replace(config, root=tmp_path / "absent"))
+    assert (absent.level, "does not exist" in absent.found) == ("warn", True)
+
+
+def test_a_source_that_may_not_be_watched_as_set_fails_with_the_way_out() -> None:
+    refused = Refused("fanotify gives this agent no events: no.", advice='Set watch = "inotify".')
+    check = doctor.check_source("photos", Path("/films"), "fanotify", refused, [])
+    assert (check.level, check.fix) == ("fail", 'Set watch = "inotify".')
 
 
 def test_a_missing_tool_that_is_fetched_is_no_fault() -> None:

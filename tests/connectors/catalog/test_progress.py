@@ -37,6 +37,7 @@ def test_progress_is_what_the_counters_say(catalog):
     values = {
         "files": 10, "bytes": 1000, "objects_claimed": 8, "bytes_claimed": 800, "objects_stored": 6,
         "bytes_stored": 600, "objects_verified": 5, "bytes_verified": 500, "objects_condemned": 1,
+        "weak_files": 4,
     }  # fmt: skip
     with catalog.transaction() as transaction:
         add_source(transaction, "clips", 0, stopped=True)
@@ -53,7 +54,7 @@ def test_progress_is_what_the_counters_say(catalog):
     assert (clips.source, clips.silent_seconds, clips.found) == ("clips", None, Amount(0, 0))
     assert (photos.found, photos.claimed) == (Amount(10, 1000), Amount(8, 800))
     assert (photos.stored, photos.verified, photos.condemned) == (Amount(6, 600), Amount(5, 500), 1)
-    assert photos.exceptions == 2
+    assert (photos.exceptions, photos.weak, clips.weak) == (2, 4, 0)
     assert 20 <= photos.silent_seconds < 60
 
 
