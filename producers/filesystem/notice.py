@@ -65,14 +65,14 @@ class Notice:
             if self._filters.takes_directory(path):
                 self._index.directories.make_due(path, now)
                 if known is not None:
-                    self._index.files.mark_missing(path, now)
+                    self._miss(known, now)
             return
         if not self._filters.takes_file(path):
             return
         if entry.special is not None:
             self._recorder.except_path(path, entry.special, retry_seconds=self._config.reconcile_seconds)
             if known is not None:
-                self._index.files.mark_missing(path, now)
+                self._miss(known, now)
             return
         forced = self._index.requests.asked(path)
         if known is not None and known.missing_since is not None:
@@ -86,19 +86,33 @@ class Notice:
         observation = observe(None, entry.signature, now)
         candidate = Candidate(path, now, observation, forced)
         self._settling.add(candidate, readable_at(observation, self._config.settle_seconds))
+        if known is not None and known.signature.inode != entry.signature.inode:
+            self._look_at_other_names(known)
 
     def _gone(self, path: bytes) -> None:
         """Hold what was known at the path as missing. Its directory is listed before that is believed; one listing
         answers for every path that goes in the meantime."""
         now = self._clock()
         self._index.requests.answered(path)
-        if self._index.files.get(path) is not None:
-            self._index.files.mark_missing(path, now)
+        if (known := self._index.files.get(path)) is not None:
+            self._miss(known, now)
             self._index.directories.make_due(parent_of(path), now + self._config.delete_hold_seconds / 2)
         if self._index.directories.get(path) is not None:
             self._index.directories.make_due(path, now)
         else:
             self._recorder.clear_path(path)
+
+    def _miss(self, known: KnownFile, now: float) -> None:
+        self._index.files.mark_missing(known.path, now)
+        if known.missing_since is None:
+            self._look_at_other_names(known)
+
+    def _look_at_other_names(self, known: KnownFile) -> None:
+        """The path names another file now, or none. What was written through it before made no event for the other
+        names of that file; while it still had the path, reading it found them."""
+        for other in self._index.files.with_inode(known.signature):
+            if other.path != known.path and other.missing_since is None and other.path not in self._settling:
+                self.look(other.path)
 
 
 def is_as_sent(known: KnownFile, entry: Entry) -> bool:

@@ -273,6 +273,29 @@ def test_a_write_through_one_hard_link_is_found_under_every_name(
         eventually(lambda: hashes(cloud) == tree_of(config.root))
 
 
+@pytest.mark.parametrize("goes", ["unlink", "replaced", "folder"])
+def test_a_write_through_a_hard_link_that_went_at_once_is_found_under_the_other_names(
+    goes: str, config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually
+) -> None:
+    """When the agent looks, the name that the kernel told leads to the file no more."""
+    used, draft = config.root / "used", config.root / "draft"
+    (config.root / "folder").mkdir()
+    used.write_bytes(b"before")
+    os.link(used, config.root / "folder/two")
+    os.link(used, config.root / "folder/three")
+    with follow() as running:
+        eventually(lambda: len(hashes(cloud)) == 3 and is_idle(running, cloud))
+        draft.write_bytes(b"another file")
+        used.write_bytes(b"after!")
+        if goes == "replaced":
+            draft.replace(used)
+        else:
+            used.unlink()
+        if goes == "folder":
+            used.mkdir()
+        eventually(lambda: hashes(cloud) == tree_of(config.root))
+
+
 def test_links_are_recorded_and_specials_are_named(
     config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually
 ) -> None:
