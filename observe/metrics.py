@@ -190,6 +190,15 @@ AGENT_UNWATCHED = _gauge(
 AGENT_OVERFLOWS = _gauge(
     "agent_overflows", "Times that the kernel dropped events since the start; everything was listed again.", "source"
 )
+AGENT_AUDITED_BYTES = _counter(
+    "agent_audited_bytes", "Bytes of unchanged files that the slow audit has read again.", "source"
+)
+AGENT_DAMAGED = _counter(
+    "agent_damaged_files",
+    "Files whose bytes changed, or cannot be read any more, though no clock of theirs moved: versions keep their last "
+    "good state.",
+    "source",
+)
 AGENT_READ_BYTES = _counter("agent_read_bytes", "Bytes of files that were read and hashed.", "source")
 AGENT_RECORDS_SENT = _counter("agent_records_sent", "Records that Kafka acknowledged.", "source")
 AGENT_REQUESTS = _counter(

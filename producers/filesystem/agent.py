@@ -15,6 +15,7 @@ from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
 from headwater.observe import logs
+from headwater.producers.filesystem.audit import Audit
 from headwater.producers.filesystem.config import AgentConfig, checked
 from headwater.producers.filesystem.consent import Consent
 from headwater.producers.filesystem.deletes import Deletes
@@ -93,6 +94,7 @@ class Agent:
         self._intake = Intake(
             config, tree, self._index, self._settling, self._readers, self._notice, self._recorder, clock
         )
+        self._audit = Audit(config, tree, self._index, self._settling, self._notice, self._recorder, clock)
         self._requests = Requests(config.source, kafka, self._index, self._notice.look)
         self._outbox = Outbox(config, kafka, self._index, clock)
         self._once: Once | None = None
@@ -142,15 +144,8 @@ class Agent:
         self._owner.own()
         self._set_back.begin()
         self._watch.start()
-        log.info(
-            "agent.started",
-            source=self._config.source,
-            root=str(self._config.root),
-            watch=self._config.watch,
-            epoch=self._index.epoch,
-            seq=self._index.seq,
-            files=self._index.files.count,
-        )
+        index, config = self._index, self._config
+        log.info("agent.started", source=config.source, root=str(config.root), epoch=index.epoch, seq=index.seq)
 
     def _is_done(self) -> bool:
         return self._stopping.is_set() or (self._once is not None and self._once.is_finished(self.status))
@@ -231,7 +226,8 @@ class Agent:
 
     def _record(self) -> bool:
         """Record what was read: rows, clocks and records of many files in one transaction."""
-        return self._intake.take_in(self._config.batch_changes)
+        audited = self._halted is None and self._audit.step(idle=self._walked and not self._readers.busy)
+        return self._intake.take_in(self._config.batch_changes) | audited
 
     def _send(self) -> bool:
         moved = self._outbox.pump()
@@ -294,5 +290,6 @@ class Agent:
         self._watch.close()
         self._mounts.close()
         self._readers.close()
+        self._audit.close()
         self._requests.close()
         self._index.close()

@@ -63,6 +63,12 @@ class AgentConfig:
     reconcile_seconds: float = 3600.0
     """Each directory is listed again at least this often: what no event told is found then."""
 
+    audit_bytes_per_second: int = 8 * 1024 * 1024
+    """Pace at which unchanged files are read again, to find damage that moved no clock; 0: never. 20 TB in 30 days, for
+    about a hundredth of a core; a larger source needs its size divided by the time of a cycle."""
+    audit_cycle_seconds: float = 30 * 86400.0
+    """A cycle of the audit lasts at least this long, and longer where the pace needs it."""
+
     read_threads: int = 2
     """Files up to 64 MiB are hashed by this many threads; larger ones by one more, whose hash uses every core."""
     settling_limit: int = 10_000

@@ -78,7 +78,7 @@ class Notice:
         if known is not None and known.missing_since is not None:
             self._index.files.found_again(path)
         if known is not None and is_as_sent(known, entry) and not forced:
-            self._recorder.clear_path(path)
+            self._recorder.found_as_sent(path)
             return
         if self._completeness.is_in_progress(path):
             self._recorder.except_path(path, IN_PROGRESS, retry_seconds=self._config.reconcile_seconds)

@@ -24,6 +24,16 @@ from headwater.schemas.records import ChangeKind, FileChange, FilePart, FileType
 
 _NOTHING = Attributes(mtime_ns=0, mode=0, uid=0, gid=0)
 
+DAMAGED = "damaged"
+"""Class of the exceptions that a look at the path does not end: only a change of the file, or another audit."""
+
+
+def is_silent(known: KnownFile | None, reading: Reading) -> bool:
+    """Other bytes under clocks that did not move: nobody wrote the file in an ordinary way."""
+    if known is None or reading.content is None or known.hash is None or known.hash == reading.content.hash:
+        return False
+    return replace(known.signature, device=0) == replace(reading.signature, device=0)
+
 
 def kind_of(known: KnownFile | None, reading: Reading) -> ChangeKind | None:
     """What a reading means against what was sent before; None: nothing that anybody needs to hear."""
@@ -53,6 +63,10 @@ class Recorder:
         path = reading.candidate.path
         known = self._index.files.get(path)
         kind = kind_of(known, reading)
+        if is_silent(known, reading):
+            self._index.requests.answered(path)
+            self.except_path(path, f"{DAMAGED}: it was to be sent again, and its bytes are others without any change")
+            return
         if kind is None:
             self._index.files.seen(path, reading.signature)
         else:
@@ -169,6 +183,19 @@ class Recorder:
             return
         self._index.exceptions.put(path, reason, retry_at)
         self._emit(replace(self._bare(path, ChangeKind.excepted, FileType.other), reason=reason))
+
+    def found_as_sent(self, path: bytes) -> None:
+        """A look at the path found nothing new. That says nothing of its bytes."""
+        if not self._is_damaged(path):
+            self.clear_path(path)
+
+    def mended(self, path: bytes) -> None:
+        """Its bytes are as they were sent."""
+        if self._is_damaged(path):
+            self.clear_path(path)
+
+    def _is_damaged(self, path: bytes) -> bool:
+        return _class_of(self._index.exceptions.reason(path) or "") == DAMAGED
 
     def clear_path(self, path: bytes) -> None:
         """A path can be carried again, or is gone."""

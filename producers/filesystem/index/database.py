@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from headwater.producers.filesystem.index.audit import AuditMark
 from headwater.producers.filesystem.index.deletes import DeleteTally
 from headwater.producers.filesystem.index.directories import Directories
 from headwater.producers.filesystem.index.exceptions import Exceptions
@@ -48,6 +49,7 @@ class Index:
         self.exceptions = Exceptions(self.database)
         self.requests = RequestMarks(self.database)
         self.deletes = DeleteTally(self.database)
+        self.audit = AuditMark(self.database)
         self.outbox = OutboxTable(self.database)
         try:
             self._check("format", FORMAT, folder)
@@ -136,7 +138,15 @@ class Index:
 
     def enter_epoch(self, epoch: int) -> None:
         """Begin anew under a new epoch, inside a transaction: what was known or sent under the old one is void."""
-        for table in (self.files, self.directories, self.exceptions, self.requests, self.deletes, self.outbox):
+        for table in (
+            self.files,
+            self.directories,
+            self.exceptions,
+            self.requests,
+            self.deletes,
+            self.audit,
+            self.outbox,
+        ):
             table.clear()
         self.database.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (str(epoch),))
         self.epoch = epoch

@@ -169,6 +169,11 @@ class Files:
         first, last = self._database.execute(query, (since_before,)).fetchone()
         return first or b"", last or b""
 
+    def verified_after(self, after: tuple[bytes, bytes], limit: int) -> list[KnownFile]:
+        """Files with content that is safe, in order of (directory, name), beginning behind ``after``."""
+        condition = "(directory, name) > (?, ?) AND hash IS NOT NULL AND verified = 1 AND missing_since IS NULL"
+        return self._select(f"{condition} ORDER BY directory, name LIMIT ?", (*after, limit))
+
     def first(self, limit: int) -> list[KnownFile]:
         return self._select("1 ORDER BY directory, name LIMIT ?", (limit,))
 
