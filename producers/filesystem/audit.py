@@ -122,6 +122,9 @@ class Audit:
         with self._index.transaction():
             if finding.moved or now_known is None or now_known.signature != finding.known.signature:
                 self._notice.look(path)
+            elif finding.reason == OTHER_BYTES and not finding.known.strong:
+                self._index.requests.mark(path, "audit")  # its clocks promise nothing (recorder.is_silent): a change
+                self._notice.look(path)
             elif finding.reason is not None:
                 metrics.AGENT_DAMAGED.labels(self._config.source).inc()
                 self._recorder.except_path(path, finding.reason)

@@ -29,8 +29,13 @@ DAMAGED = "damaged"
 
 
 def is_silent(known: KnownFile | None, reading: Reading) -> bool:
-    """Other bytes under clocks that did not move: nobody wrote the file in an ordinary way."""
-    if known is None or reading.content is None or known.hash is None or known.hash == reading.content.hash:
+    """Other bytes under clocks that did not move: nobody wrote the file in an ordinary way.
+
+    Where the guarantee is weak, clocks may stand still for a writer elsewhere, or behind a mapping: that is a change.
+    """
+    if known is None or not (known.strong and reading.strong):
+        return False
+    if reading.content is None or known.hash is None or known.hash == reading.content.hash:
         return False
     return replace(known.signature, device=0) == replace(reading.signature, device=0)
 

@@ -28,6 +28,7 @@ READING = Reading(
     link_target=None,
     strong=True,
 )
+LATER = replace(READING.signature, ctime_ns=READING.signature.ctime_ns + 1)
 
 
 @pytest.fixture
@@ -63,7 +64,8 @@ def record(recorder: Recorder, index: Index, *readings: Reading) -> list[Record]
     ("again", "kind"),
     [
         (READING, None),
-        (replace(READING, content=Content(TWO, 0, ())), ChangeKind.modified),
+        (replace(READING, content=Content(TWO, 0, ()), signature=LATER), ChangeKind.modified),
+        (replace(READING, content=Content(TWO, 0, ()), strong=False), ChangeKind.modified),
         (replace(READING, attributes=replace(READING.attributes, mode=0o600)), ChangeKind.metadata),
         (replace(READING, attributes=replace(READING.attributes, mtime_ns=9)), ChangeKind.metadata),
         (replace(READING, signature=replace(READING.signature, ctime_ns=99)), None),
@@ -87,6 +89,20 @@ def test_a_second_reading_means_what_differs(
     ]
     assert index.files.get(b"d/a") is not None
     assert index.files.get(b"d/a").signature == again.signature  # type: ignore[union-attr]
+
+
+def test_other_bytes_under_the_same_clocks_are_named_and_the_known_state_stays(
+    recorder: Recorder, index: Index
+) -> None:
+    record(recorder, index, READING)
+    changes = record(recorder, index, replace(READING, content=Content(TWO, 0, ())))
+    assert [change.kind for change in changes if isinstance(change, FileChange)] == [
+        ChangeKind.created,
+        ChangeKind.excepted,
+    ]
+    known = index.files.get(b"d/a")
+    assert known is not None
+    assert known.hash == READING.content.hash  # type: ignore[union-attr]
 
 
 def test_row_counter_and_record_are_committed_together_or_not_at_all(recorder: Recorder, index: Index) -> None:
@@ -160,7 +176,7 @@ def test_counts_follow_the_rows_and_survive_a_restart(tmp_path: Path) -> None:
         index.files.mark_verified([(b"d/a", 1), (b"f", 99)])
         index.files.mark_verified([(b"d/a", 1)])
     assert (index.files.count, index.files.pending_count) == (2, 1)
-    record(recorder, index, replace(READING, content=Content(TWO, 0, ())))
+    record(recorder, index, replace(READING, content=Content(TWO, 0, ()), signature=LATER))
     known = index.files.get(b"f")
     assert known is not None
     with index.transaction():
