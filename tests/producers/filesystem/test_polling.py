@@ -237,6 +237,25 @@ def test_a_folder_of_the_same_disk_that_is_no_longer_bound_deletes_nothing(
     assert ChangeKind.deleted not in {record.kind for record in cloud.records}
 
 
+def test_a_delete_that_was_held_when_its_disk_went_waits_for_the_disk(
+    config: AgentConfig, tmp_path: Path, follow: Any, cloud: Any, eventually: Eventually, mounted: Any
+) -> None:
+    (tmp_path / "films").mkdir()
+    (config.root / "bound").mkdir()
+    for name in ("gone", "kept"):
+        (tmp_path / "films" / name).write_bytes(name.encode())
+    with follow(delete_hold_seconds=1.5) as running:
+        with mounted(config.root / "bound", "--bind", tmp_path / "films"):
+            eventually(lambda: paths(cloud) == {b"bound/gone", b"bound/kept"} and running.status.walked)
+            (tmp_path / "films/gone").unlink()
+            eventually(lambda: running.status.held == 1)
+        eventually(lambda: running.status.held == 0)
+        let_pass(1.0, cloud, eventually)
+        assert paths(cloud) == {b"bound/gone", b"bound/kept"}
+        with mounted(config.root / "bound", "--bind", tmp_path / "films"):
+            eventually(lambda: paths(cloud) == {b"bound/kept"}, 20)
+
+
 def test_another_disk_at_the_same_place_deletes_nothing_while_the_agent_lives(
     config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually, mounted: Any
 ) -> None:
