@@ -39,8 +39,12 @@ def own(
     index_seq: int,
     agent: str,
     partitions: int,
+    take_over: bool = False,
 ) -> Ownership:
     """Own the source: under its old epoch for the same index, under the next one for another.
+
+    ``take_over``: also from an agent that lives. It is fenced: it ends at its next heartbeat, and upload drops what it
+    sent under its epoch and sends from now on.
 
     An index whose counter is behind what its own checkpoints said (it was restored from a backup) counts as another
     one: it would give out clocks a second time.
@@ -65,13 +69,13 @@ def own(
                 kept="Nothing was changed.",
                 advice="Choose another source name, or set site to the one that it belongs to.",
             )
-        if held_index != index_id and lives:
+        if held_index != index_id and lives and not take_over:
             raise Refused(
                 f"agent {held_agent} owns it with another index and is alive.",
                 asked=f"To own source {source!r}:",
                 kept="Nothing was changed.",
                 advice=f"Stop that agent, or choose another source name. A dead agent's source is free after "
-                f"{OWNER_SILENT_SECONDS:.0f} s.",
+                f"{OWNER_SILENT_SECONDS:.0f} s; one that lives and cannot be stopped is fenced by --take-over.",
                 agent=held_agent,
             )
         same = held_index == index_id and index_seq >= said_seq

@@ -43,6 +43,9 @@ def sync(
     once: Annotated[
         bool, typer.Option("--once", help="End when every path is verified, or named as an exception.")
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Fence another agent of this source that lives and cannot be stopped.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be sent.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +75,7 @@ def sync(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     with _view(the, agent, as_json=as_json), serving(the.settings, f"agent-{source}", health):
-        status = agent.run(once=once)
+        status = agent.run(once=once, take_over=take_over)
     if as_json:
         output.print_json(status.as_json(), lines=True)
     if once:

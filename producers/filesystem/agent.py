@@ -103,14 +103,15 @@ class Agent:
         self._shown_at = 0.0
         self.status = self._show()
 
-    def run(self, *, once: bool = False) -> AgentStatus:
-        """Follow the source until ``stop``; with ``once`` until every path is verified or named.
+    def run(self, *, once: bool = False, take_over: bool = False) -> AgentStatus:
+        """Follow the source until ``stop``; with ``once`` until every path is verified or named. ``take_over``: fence
+        another agent of it that lives.
 
         Raises Refused or Unavailable at the start, Fenced when another agent took the source over, and with ``once``
         Unavailable when no uploader of the site lives.
         """
         try:
-            self._start(once)
+            self._start(once, take_over)
             while not self._is_done():
                 moved = self._look()
                 moved |= self._read()
@@ -133,7 +134,7 @@ class Agent:
         self._stopping.set()
         self._woken.set()
 
-    def _start(self, once: bool) -> None:
+    def _start(self, once: bool, take_over: bool) -> None:
         verify_topics(
             self._kafka,
             (topics.fs_changes(self._config.site), topics.fs_parts(self._config.site), topics.SYNC_REQUESTS),
@@ -141,7 +142,7 @@ class Agent:
         if once:
             self._once = Once(self._config, self._kafka, self._owner, self._index)
             self._once.require_uploaders()
-        self._owner.own()
+        self._owner.own(take_over=take_over)
         self._set_back.begin()
         self._watch.start()
         index, config = self._index, self._config

@@ -49,15 +49,16 @@ class Owner:
         """The source as it is owned; None before ``own``."""
         return self._ownership
 
-    def own(self) -> None:
+    def own(self, *, take_over: bool = False) -> None:
         """Own the source. Under a new epoch the index begins anew, from what the catalog holds: so a path that is gone
-        becomes a delete, and content that is stored is not sent again. Raises Refused while another agent lives."""
-        ownership = self._own()
+        becomes a delete, and content that is stored is not sent again. Raises Refused while another agent lives,
+        unless it is to be fenced (``take_over``)."""
+        ownership = self._own(take_over)
         if ownership.epoch != self._index.epoch:
             self._begin_epoch(ownership)
         self._ownership = ownership
 
-    def _own(self) -> Ownership:
+    def _own(self, take_over: bool) -> Ownership:
         with self._catalog.transaction() as transaction:
             return sources.own(
                 transaction,
@@ -69,6 +70,7 @@ class Owner:
                 index_seq=self._index.seq,
                 agent=f"{socket.gethostname()}/{os.getpid()}",
                 partitions=topics.fs_changes(self._config.site).partitions,
+                take_over=take_over,
             )
 
     def _begin_epoch(self, ownership: Ownership) -> None:

@@ -45,6 +45,16 @@ def test_the_same_index_resumes_its_epoch_and_another_is_refused_while_the_owner
         own(catalog, FIRST, site="elsewhere")
 
 
+def test_an_owner_that_lives_is_fenced_only_on_demand_and_the_refusal_says_how(catalog: Catalog) -> None:
+    first = own(catalog, FIRST)
+    with pytest.raises(Refused) as refused:
+        own(catalog, SECOND)
+    assert "--take-over" in refused.value.advice
+    assert own(catalog, SECOND, take_over=True).epoch == 2
+    with pytest.raises(Fenced), catalog.transaction() as transaction:
+        sources.heartbeat(transaction, first)
+
+
 def test_a_silent_or_stopped_owner_is_taken_over_and_then_fenced(catalog: Catalog) -> None:
     first = own(catalog, FIRST)
     run(catalog, b"UPDATE sources SET heartbeat_at = now() - interval '31 s'")

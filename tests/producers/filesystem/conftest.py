@@ -218,7 +218,9 @@ def follow(config: AgentConfig, kafka: Kafka, catalog: Catalog) -> Follow:
     """
 
     @contextmanager
-    def run(*, as_anybody: bool = False, clock: Callable[[], float] = time.time, **settings: Any) -> Iterator[Running]:
+    def run(
+        *, as_anybody: bool = False, take_over: bool = False, clock: Callable[[], float] = time.time, **settings: Any
+    ) -> Iterator[Running]:
         agent = Agent(replace(config, **settings), kafka, catalog, clock=clock)
         failure: list[BaseException] = []
 
@@ -226,7 +228,7 @@ def follow(config: AgentConfig, kafka: Kafka, catalog: Catalog) -> Follow:
             try:
                 if as_anybody:
                     drop_capabilities()
-                agent.run()
+                agent.run(take_over=take_over)
             except BaseException as error:
                 failure.append(error)
 

@@ -235,6 +235,24 @@ def test_an_agent_whose_source_was_taken_over_stops(
         taken_over()
 
 
+def test_an_agent_that_lives_and_cannot_be_stopped_is_fenced_on_demand(
+    config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually
+) -> None:
+    def fenced() -> None:
+        with follow() as first:
+            eventually(lambda: cloud.read().newest() and first.status.walked)
+            with follow(state_folder=config.state_folder.with_name("other"), take_over=True) as second:
+                first.thread.join(20)
+                (config.root / "later").write_bytes(b"later")
+                eventually(lambda: b"later" in cloud.read().newest())
+                assert (first.status.epoch, second.status.epoch) == (1, 2)
+
+    write_files(config.root, 1)
+    with pytest.raises(Fenced, match="another agent owns source"):
+        fenced()
+    assert cloud.of(b"later")[0].epoch == 2
+
+
 def test_an_index_from_a_backup_takes_a_new_epoch(
     config: AgentConfig, follow: Any, cloud: Any, eventually: Eventually
 ) -> None:
