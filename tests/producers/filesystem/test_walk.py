@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -147,3 +148,25 @@ def test_what_is_as_it_was_is_considered_where_somebody_waits_for_it(
         index.exceptions.put(b"excepted", "busy: x", 1e12)
         index.requests.mark(b"asked", "torn")
     assert walk().keys() == {b"excepted", b"asked"}
+
+
+def test_memory_does_not_grow_with_the_number_of_files(
+    tmp_path: Path, tree: Tree, index: Index, walk: Callable[[], dict[bytes, KnownFile | None]]
+) -> None:
+    """Case 16, scaled down: the peak while 2,000, then 20,000 known files of one directory are listed and compared."""
+    peaks = []
+    for count in (2_000, 20_000):
+        folder = tmp_path / "root" / f"{count}"
+        folder.mkdir()
+        (folder / "0").touch()
+        for number in range(1, count):
+            os.link(folder / "0", folder / f"{number}")
+        with index.transaction():
+            for entry in tree.entries(folder.name.encode()):
+                index.files.put(known(entry.path, entry), None, sent_at=0)
+        tracemalloc.start()
+        walk()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    few, many = peaks
+    assert many < 1.2 * few, f"{few:,} bytes for 2,000 files, {many:,} for 20,000"
