@@ -22,7 +22,10 @@ class UploadConfig:
     """Parts in flight at once: six of 8 MiB fill 1 Gbit/s at 300 ms."""
     bytes_in_flight: int = 256 * MiB
     """Bytes held in memory at once, per lane: four of the largest whole objects, sixteen of the largest usual parts."""
-    files_batch_records: int = 500
-    """Changes recorded in one catalog transaction: it costs what one change costs many times over."""
+    files_batch_records: int = 1_000
+    """Changes between two commits of offsets: about two seconds of small files, which verify waits for at most."""
+    files_piece_records: int = 250
+    """Changes recorded in one catalog transaction: it costs what one change costs many times over. Four pieces a batch:
+    the transfers run dry between batches only."""
     parts_batch_records: int = 64
     """64 parts are half a gigabyte: about as much as is sent before offsets move."""

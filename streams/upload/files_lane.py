@@ -8,13 +8,12 @@ objects under the hash of their bytes, and outputs follow from the record and th
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from headwater.connectors.catalog import counters, deferred, files, objects
 from headwater.connectors.catalog.client import Catalog, Transaction
-from headwater.connectors.catalog.files import SourceRow
 from headwater.connectors.catalog.objects import Claim, Owner, Wanted
 from headwater.connectors.s3.store import ObjectStore, PutOutcome
 from headwater.observe import logs, metrics
@@ -31,40 +30,21 @@ from headwater.streams.upload.changes import (
     whole_contents,
 )
 from headwater.streams.upload.config import UploadConfig
+from headwater.streams.upload.contents import read_content
 from headwater.streams.upload.dead_letters import give_up, name_subject, record_of
 from headwater.streams.upload.deferred import RETRY_SECONDS, Deferred, Resumed
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
-from headwater.streams.upload.places import Place, places_elsewhere
-from headwater.streams.upload.reading import Away, Roots, read_exactly, torn
+from headwater.streams.upload.pieces import Delivery, Sent, Work
+from headwater.streams.upload.places import Place
+from headwater.streams.upload.reading import Away, Roots
 from headwater.streams.upload.transfers import Transfers
 
 log = logs.logger()
 LANE = "files"
 
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What step 1 found to do: what to send, and where the content of each hash may be read."""
-
-    claims: tuple[Claim, ...]
-    places: Mapping[bytes, Sequence[Place]]
-    sources: Mapping[str, SourceRow]
-
-    def joined(self, resumed: Resumed) -> Work:
-        """With what was put off before; a claim that the batch brings itself is its own."""
-        own = {one.hash for one in self.claims}
-        more = tuple(one for one in resumed.claims if one.hash not in own)
-        return Work(self.claims + more, {**resumed.places, **self.places}, {**resumed.sources, **self.sources})
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What became of one claim. ``torn`` says why its bytes cannot be had, ``away`` why not now; else S3 has them."""
-
-    claim: Claim
-    torn: str | None = None
-    away: str | None = None
+_PIECES_UNDER_WAY = 2
+"""One that is sent, one that waits behind it: the transfers never run dry while a piece is settled."""
 
 
 class FilesLane:
@@ -83,6 +63,9 @@ class FilesLane:
                 records are read again.
     4. outputs: read the state of every content of the batch: stored emits ObjectStored; no generation left asks the
                 agent again for every path that waits for it.
+
+    1 to 3 are done piece by piece (decision 151): while one piece is sent, the one before is settled and the next is
+    recorded, so that there is always something in flight.
     """
 
     def __init__(self, config: UploadConfig, catalog: Catalog, store: ObjectStore) -> None:
@@ -92,6 +75,7 @@ class FilesLane:
         self._topic = fs_changes(config.site)
         self._ownership = Ownership(catalog, self._topic)
         self._transfers = Transfers("upload", at_once=config.transfers, bytes_at_once=config.bytes_in_flight)
+        self._senders = ThreadPoolExecutor(_PIECES_UNDER_WAY, thread_name_prefix="send")
         self._deferred = Deferred(
             catalog, self._ownership, self._topic, config.roots, lane=LANE, limit=config.files_batch_records
         )
@@ -117,20 +101,46 @@ class FilesLane:
             return ()
         self.own(batch)
         changes = [checked(one) for one in batch.inputs]
-        work = self.record(changes)
         resumed = self._deferred.resume(batch)
-        sent, failure = self.send(batch, work.joined(resumed))
-        self.settle(sent)
+        self.carry(batch, changes, resumed)
+        return self.outputs(changes, resumed.hashes)
+
+    def carry(self, batch: Batch, changes: Sequence[Change], resumed: Resumed) -> None:
+        """Steps 1 to 3. Nothing is under way any more when it ends, however it ends. Raises what stopped it."""
+        size = self._config.files_piece_records
+        under_way: deque[tuple[Work, Future[Delivery]]] = deque()
+        failure: HeadwaterError | None = None
+        try:
+            for start in range(0, max(len(changes), 1), size):
+                sending = {claim.hash for work, _ in under_way for claim in work.claims}
+                work = self.record(changes[start : start + size], sending)
+                if start == 0:
+                    work = work.joined(resumed)
+                under_way.append((work, self._senders.submit(self.send, batch, work)))
+                if len(under_way) == _PIECES_UNDER_WAY:
+                    failure = self._settled(under_way.popleft()[1])
+                if failure is not None or not batch.is_current():
+                    break
+            while under_way:
+                failure = self._settled(under_way.popleft()[1]) or failure
+        finally:
+            wait([future for _, future in under_way])
         if failure is not None:
             raise failure
-        return self.outputs(changes, resumed.hashes)
+
+    def _settled(self, delivery: Future[Delivery]) -> HeadwaterError | None:
+        """Waits until a piece was sent and settles it; returns what stopped its rest."""
+        sent, failure = delivery.result()
+        self.settle(sent)
+        return failure
 
     def own(self, batch: Batch) -> None:
         """Step 0."""
         self._ownership.take(batch)
 
-    def record(self, changes: Sequence[Change]) -> Work:
-        """Step 1. Raises BadRecord for an unknown source, Fenced."""
+    def record(self, changes: Sequence[Change], sending: Set[bytes] = frozenset()) -> Work:
+        """Step 1. ``sending``: contents that an earlier piece has claimed and sends. Raises BadRecord for an unknown
+        source, Fenced."""
         if not changes:
             return Work((), {}, {})
         with self._catalog.transaction() as transaction:
@@ -142,7 +152,7 @@ class FilesLane:
             tally = files.move_heads(transaction, states)
             files.clear_dead_letters(transaction, states)
             files.note_exceptions(transaction, [exception_of(one) for one in present if one.is_exception])
-            claims, claimed = self._claims(transaction, owners, changes, present)
+            claims, claimed = self._claims(transaction, owners, changes, present, sending)
             files.apply_checkpoints(transaction, [checkpoint_of(one) for one in present if one.is_checkpoint])
             counters.add(transaction, counters.total(tally, claimed))
             files.count_uncommitted(transaction, added)
@@ -153,14 +163,19 @@ class FilesLane:
         return Work(tuple(claims), places, sources)
 
     def _claims(
-        self, transaction: Transaction, owners: Sequence[Owner], changes: Sequence[Change], present: Sequence[Change]
+        self,
+        transaction: Transaction,
+        owners: Sequence[Owner],
+        changes: Sequence[Change],
+        present: Sequence[Change],
+        sending: Set[bytes],
     ) -> tuple[list[Claim], counters.Tally]:
         """Open claims of our partitions on anything in the batch, and new ones for what the newest states need.
 
         An open claim is taken over even where its record is no longer the newest of its path: another path may wait
         for it, and nobody else may settle it.
         """
-        resumed = objects.take_over(transaction, owners, whole_contents(changes))
+        resumed = objects.take_over(transaction, owners, whole_contents(changes) - sending)
         owner_of = {change.record.key(): self._ownership.owner(change.partition) for change in present}
         needed = files.newest(transaction, [change.record for change in present if change.whole is not None])
         wanted = [
@@ -173,7 +188,7 @@ class FilesLane:
         _count_skipped(needed, claims)
         return claims, tally
 
-    def send(self, batch: Batch, work: Work) -> tuple[tuple[Sent, ...], HeadwaterError | None]:
+    def send(self, batch: Batch, work: Work) -> Delivery:
         """Step 2. Returns what was done, and what stopped the rest."""
         with Roots(self._config.roots, work.sources) as roots:
             roots.open_all(place.source for claim in work.claims for place in work.places[claim.hash])
@@ -191,7 +206,7 @@ class FilesLane:
             return Sent(claim)
         begun = time.monotonic()
         try:
-            data = self._read(roots, claim, places)
+            data = read_content(self._catalog, roots, claim, places)
         except Away as error:
             metrics.UPLOAD_OBJECTS.labels(LANE, "deferred").inc()
             return Sent(claim, away=error.happened)
@@ -207,22 +222,6 @@ class FilesLane:
         else:
             metrics.UPLOAD_OBJECTS.labels(LANE, "found").inc()
         return Sent(claim)
-
-    def _read(self, roots: Roots, claim: Claim, places: Sequence[Place]) -> bytes:
-        """The content from a path of the batch, the newest first, or else from another that has it.
-
-        Raises Away where a place that may have it cannot be looked at now, else Torn.
-        """
-        try:
-            return _read_first(roots, claim, places)
-        except (Torn, Away) as error:
-            others = [one for one in places_elsewhere(self._catalog, roots, claim.hash) if one not in places]
-            if not others:
-                raise
-            try:
-                return _read_first(roots, claim, others)
-            except Torn as torn_too:
-                raise (error if isinstance(error, Away) else torn_too) from None
 
     def settle(self, sent: Sequence[Sent]) -> None:
         """Step 3. Raises Fenced."""
@@ -265,6 +264,7 @@ class FilesLane:
         return requests_for(waiting, {one.hash: dead for one in waiting})
 
     def close(self) -> None:
+        self._senders.shutdown()
         self._transfers.close()
 
 
@@ -276,23 +276,3 @@ def _count_skipped(needed: Sequence[FileChange], claims: Sequence[Claim]) -> Non
         else:
             metrics.UPLOAD_SKIPPED_OBJECTS.labels(LANE).inc()
             metrics.UPLOAD_SKIPPED_BYTES.labels(LANE).inc(one.size)
-
-
-def _read_first(roots: Roots, claim: Claim, places: Sequence[Place]) -> bytes:
-    """The content from the first of the places that has it. Raises Away for a place that cannot be looked at, else Torn
-    for the last of them."""
-    away: Away | None = None
-    failure = torn(claim.source, b"", "no path has its content any more")
-    for place in places:
-        try:
-            with roots.file(*place) as descriptor:
-                data = read_exactly(descriptor, 0, claim.size, expected=claim.hash)
-        except Torn as error:
-            failure = error
-        except Away as error:
-            away = error
-        else:
-            if data is not None:
-                return data
-            failure = torn(*place, "its bytes are others")
-    raise away or failure

@@ -23,7 +23,7 @@ class Finished(Generic[Result]):
 
 
 class Transfers:
-    """A pool of threads for reads and requests that release the GIL. One caller at a time; close it once."""
+    """A pool of threads for reads and requests that release the GIL. Callers share it, first come first served."""
 
     def __init__(self, name: str, *, at_once: int, bytes_at_once: int) -> None:
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=name)

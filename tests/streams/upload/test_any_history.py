@@ -49,7 +49,11 @@ class History:
         """What members that woke up too late may have sent a second time."""
 
     def new_lane(self) -> FilesLane:
-        return FilesLane(type(self.world.config)(site="here", transfers=2), self.world.catalog, self.world.store)
+        return FilesLane(
+            type(self.world.config)(site="here", transfers=2, files_piece_records=2),
+            self.world.catalog,
+            self.world.store,
+        )
 
     # The agent
 

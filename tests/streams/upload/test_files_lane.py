@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from confluent_kafka import Message
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.store import ObjectStore
-from headwater.rules.errors import BadRecord, Fenced, Refused
+from headwater.rules.errors import BadRecord, Fenced, Refused, Unavailable
 from headwater.rules.identity import content_hash, object_key
 from headwater.schemas.records import ChangeKind, FileType, ObjectStored, RequestReason, SyncRequest
 from headwater.streams.runtime.processor import Input
@@ -448,3 +450,80 @@ def test_the_lane_works_on_a_root_that_is_mounted_elsewhere(world: World) -> Non
     lane = FilesLane(config, Catalog(world.catalog.config), world.store)
     assert kinds(lane.process(world.batch(change))) == ["ObjectStored"]
     lane.close()
+
+
+def in_pieces_of(world: World, records: int) -> FilesLane:
+    return FilesLane(replace(world.config, files_piece_records=records), world.catalog, world.store)
+
+
+def test_a_piece_is_recorded_while_the_one_before_is_sent(world: World) -> None:
+    lane = in_pieces_of(world, 1)
+    second_recorded = threading.Event()
+    record, put = lane.record, world.store.put_whole
+
+    def recording(changes: Any, sending: Any) -> Any:
+        work = record(changes, sending)
+        if any(claim.size == len(b"dark") for claim in work.claims):
+            second_recorded.set()
+        return work
+
+    def putting(key: str, data: bytes) -> Any:
+        assert data != b"light" or second_recorded.wait(20), "the first is in flight until the second is recorded"
+        return put(key, data)
+
+    lane.record, world.store.put_whole = recording, putting  # type: ignore[method-assign]
+    world.write(b"one", b"light")
+    world.write(b"two", b"dark")
+    outputs = lane.process(world.batch(world.change(b"one"), world.change(b"two")))
+    lane.close()
+    assert kinds(outputs) == ["ObjectStored", "ObjectStored"]
+
+
+def test_a_content_that_an_earlier_piece_sends_is_not_sent_by_a_later_one(world: World) -> None:
+    lane = in_pieces_of(world, 1)
+    for name in (b"one", b"two", b"three"):
+        world.write(name, b"light")
+    outputs = lane.process(world.batch(*(world.change(name) for name in (b"one", b"two", b"three"))))
+    lane.close()
+    assert kinds(outputs) == ["ObjectStored"]
+    assert world.passage.sent("HEAD") == []
+    assert len(world.passage.sent("PUT .*objects/")) == 1
+
+
+@pytest.mark.parametrize("fails", ["record", "send"])
+def test_nothing_is_under_way_any_more_when_a_piece_fails(world: World, fails: str) -> None:
+    """Else the next try would send beside it."""
+    lane = in_pieces_of(world, 1)
+    names = [b"one", b"two", b"three", b"four"]
+    for name in names:
+        world.write(name, name)
+    batch = world.batch(*(world.change(name) for name in names))
+    record, put = lane.record, world.store.put_whole
+    under_way: list[str] = []
+    failed = threading.Event()
+
+    def recording(changes: Any, sending: Any) -> Any:
+        if fails == "record" and changes[0].record.path == b"three":
+            failed.set()
+            raise Unavailable("no catalog")
+        return record(changes, sending)
+
+    def putting(key: str, data: bytes) -> Any:
+        if fails == "send" and data == b"two":
+            raise Unavailable("no S3")
+        under_way.append(key)
+        if fails == "record" and data == b"two":
+            assert failed.wait(20), "it is in flight until the third cannot be recorded"
+        outcome = put(key, data)
+        under_way.remove(key)
+        return outcome
+
+    lane.record, world.store.put_whole = recording, putting  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        lane.process(batch)
+    assert under_way == []
+
+    lane.record, world.store.put_whole = record, put  # type: ignore[method-assign]
+    assert kinds(lane.process(batch)) == ["ObjectStored"] * 4
+    lane.close()
+    assert len(world.passage.sent("PUT .*objects/")) == 4, "what was sent is not sent again"
