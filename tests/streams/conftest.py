@@ -28,7 +28,7 @@ from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.store import ObjectStore
 from headwater.schemas.codec import encode
-from headwater.schemas.records import ChangeKind, FileChange, FilePart, FileType, ObjectStored, Record
+from headwater.schemas.records import ChangeKind, FileChange, FilePart, FileType, Guarantee, ObjectStored, Record
 from headwater.schemas.topics import fs_changes, fs_parts
 from headwater.streams.runtime.processor import Batch, Input, Output
 from headwater.streams.upload.config import UploadConfig
@@ -132,7 +132,7 @@ class World:
             with open(place, "rb") as file:
                 data = file.read()
             fields = {"hash": blake3(data).digest(), "size": len(data), "file_type": FileType.regular, **fields}
-        given = {"source": SOURCE, "epoch": self.epoch, "seq": self.seq, **fields}
+        given = {"source": SOURCE, "epoch": self.epoch, "seq": self.seq, "guarantee": Guarantee.strong, **fields}
         return FileChange(path=path, display=repr(path), kind=kind, **given)  # type: ignore[arg-type]
 
     def parts(self, path: bytes, part_bytes: int) -> list[FilePart]:
