@@ -144,6 +144,23 @@ def test_lag_counts_records_and_seconds(kafka, command):
     assert "No consumer group" in command("lag", "nobody").out
 
 
+def test_among_hundreds_of_topics_and_groups_the_lists_answer_within_seconds(on_stack, command):
+    many = [replace(SYNC_OBJECTS, name=f"many.{number}", partitions=1) for number in range(300)]
+    topics.apply(on_stack, [*many, *catalogue(("lab",))])
+    for number in range(30):
+        consumer = on_stack.consumer(f"group-{number}")
+        at = [TopicPartition(on_stack.physical(topic), 0, 0) for topic in many[number * 10 : number * 10 + 10]]
+        consumer.commit(offsets=at, asynchronous=False)
+        consumer.close()
+
+    for arguments in (("topics", "--json"), ("lag", "--json"), ("dead", "list", "--json")):
+        began = time.monotonic()
+        ended = command(*arguments)
+        assert ended.code == 0
+        assert time.monotonic() - began < 15, f"headwater {' '.join(arguments)}: 2 s on two idle cores"
+    assert len(command("lag", "--json").json) == 30
+
+
 def test_dead_letters_are_listed_shown_and_redriven_once(kafka, command, eventually):
     stored = ObjectStored(hash=b"\xcd" * 32, generation=1, size=3, source="photos")
     buried = DeadLetter(

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import psutil
 import pytest
 
 from headwater.connectors.kafka.client import Kafka
@@ -82,3 +83,40 @@ def test_a_killed_broker_is_waited_for_and_each_output_is_there_once(
         member.stop()
         thread.join(40)
     assert not thread.is_alive()
+
+
+RESTARTS = 3
+"""Hours of them, scaled down: what a restart leaves behind is seen after two as well as after two hundred."""
+
+
+@pytest.mark.fault
+def test_restarts_of_the_broker_in_a_row_leave_a_member_that_works_and_does_not_grow(
+    broker: Stack, make_log: Callable[..., Any], tmp_path: Path, eventually: Callable[..., Any]
+) -> None:
+    kafka = Kafka(KafkaConfig(broker.addresses().kafka, prefix="own."))
+    log = make_log(kafka)
+    member = Member(kafka, Till(), MemberConfig(slot_folder=tmp_path, retry_most_seconds=1.0))
+    thread = Thread(target=member.run, daemon=True)
+    thread.start()
+    this = psutil.Process()
+    threads, memory = [], []
+    try:
+        for restart in range(RESTARTS):
+            log.place_orders(range(restart * 100, restart * 100 + 100))
+            eventually(lambda done=restart * 100 + 100: len(log.messages(RECEIPTS)) >= done, within_seconds=120)
+            eventually(lambda: member.state().phase is Phase.running, within_seconds=60)
+            threads.append(this.num_threads())
+            memory.append(this.memory_info().rss)
+            running = alive("kafka", broker.home)
+            assert running is not None
+            os.kill(running.pid, signal.SIGKILL)
+            eventually(lambda: member.state().phase is Phase.degraded, within_seconds=60)
+            broker.up()
+        eventually(lambda: member.state().phase is Phase.running, within_seconds=120)
+        assert log.receipt_numbers() == list(range(RESTARTS * 100))
+    finally:
+        member.stop()
+        thread.join(40)
+    assert not thread.is_alive()
+    assert threads[-1] <= threads[0] + 2, "each client that was given up has ended"
+    assert memory[-1] - memory[0] < 24 * 2**20
