@@ -2,18 +2,22 @@
 
 Which stack: the servers that ``HEADWATER_KAFKA``, ``HEADWATER_POSTGRES``, ``HEADWATER_S3`` and ``HEADWATER_LAKEFS``
 name; for the rest the stack that runs at ``HEADWATER_TEST_STACK``, if that is set; else one that this session starts
-on free ports and stops when it ends. Nothing is cleaned up on it: names are unique, and the home goes as a whole.
+on free ports and stops when it ends: containers, where none is named and a Docker engine answers, else local processes
+(which tests that kill a server of their own start anywhere). Nothing is cleaned up on it: names are unique, and the
+home goes as a whole.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -25,12 +29,15 @@ from confluent_kafka.cimpl import NewTopic
 from hypothesis import settings
 
 from headwater.rules.errors import HeadwaterError
-from headwater.stack.addresses import Addresses
+from headwater.stack.addresses import Addresses, from_environment
 from headwater.stack.description import Ports
 from headwater.stack.local import Stack
 from headwater.stack.postgres import create_database, database_address
 from headwater.stack.progress import Step
 from headwater.stack.s3 import create_bucket
+
+sys.path.insert(0, str(Path(__file__).parent / "containers"))
+import stack_containers  # beside the tests, where no package is
 
 T = TypeVar("T")
 
@@ -50,11 +57,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fetches and builds the stack's programs before the first test, so that no test's timeout counts it."""
     needed = any(item.get_closest_marker("stack") for item in session.items)
-    if needed and not session.config.option.collectonly and "HEADWATER_TEST_STACK" not in os.environ:
+    if needed and not session.config.option.collectonly and not _is_named() and not _in_containers():
         try:
             Stack(Path()).prepare(_print_step)
         except HeadwaterError as failure:
             print(f"stack: {failure}", flush=True)  # the fixture meets it again, and skips or fails
+
+
+def _is_named() -> bool:
+    return "HEADWATER_TEST_STACK" in os.environ
+
+
+@cache
+def _in_containers() -> bool:
+    """Where no server is named, and an engine answers."""
+    return not from_environment() and stack_containers.engine_answers()
 
 
 def _print_step(step: Step) -> None:
@@ -68,6 +85,12 @@ def stack() -> Iterator[Addresses]:
     shared = os.environ.get("HEADWATER_TEST_STACK")
     if shared:
         yield Stack(Path(shared)).addresses()
+        return
+    if _in_containers():
+        folder = tempfile.TemporaryDirectory(prefix="headwater-test-", ignore_cleanup_errors=True)
+        with folder as kept, stack_containers.running(Path(kept)) as addresses:
+            _warm(addresses.kafka)
+            yield addresses
         return
     home = Path(tempfile.mkdtemp(prefix="headwater-test-"))
     own = Stack(home, asdict(Ports.free()))

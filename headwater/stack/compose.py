@@ -36,7 +36,7 @@ def text() -> str:
     document = {
         "name": "headwater",
         "services": {
-            **_servers(),
+            **servers(),
             "prepare": _prepare(),
             "agent": _agent(),
             **{group: _member(group) for group in GROUPS},
@@ -50,7 +50,8 @@ def text() -> str:
 _VOLUMES = ("kafka", "postgres", "objects", "versions", "state", "source-state", "prometheus", "grafana")
 
 
-def _servers() -> dict[str, Service]:
+def servers() -> dict[str, Service]:
+    """The four servers, and what sets up the last of them, in the order in which they start."""
     return {"kafka": _kafka(), "postgres": _postgres(), "s3": _s3(), "lakefs-setup": _setup(), "lakefs": _lakefs()}
 
 

@@ -27,7 +27,7 @@ from types import FrameType
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
 from headwater.observe import logs, metrics
-from headwater.rules.errors import Fenced, HeadwaterError, Refused, Transient
+from headwater.rules.errors import Fenced, HeadwaterError, Refused, Transient, Unavailable
 from headwater.schemas.topics import DEAD_LETTERS
 from headwater.streams.runtime.backoff import full_jitter
 from headwater.streams.runtime.batch import BatchReader, Reading
@@ -61,6 +61,7 @@ class Member:
         self._steps: Worker[Finished | None] = Worker(f"{self.group}-step")
         self._numbers = count(1)
         self._failures = 0
+        self._was_away = False
         self._idle_at = 0.0
         self._stop_asked: float | None = None
         self._transactional_id = ""
@@ -176,16 +177,24 @@ class Member:
             self._steps.wait(_GLANCE_SECONDS)
 
     def _notice_silence(self, reader: BatchReader) -> None:
-        """A consumer that hears nothing looks like one that has nothing to do: ask, where there is a suspicion."""
+        """A consumer that hears nothing looks like one that has nothing to do: ask, where there is a suspicion.
+
+        Raises Unavailable after an outage: what was made before it is not to be trusted.
+        """
         since = self._kafka.silent_since()
         if since is None and not self._board.is_degraded(KAFKA):
             return
+        where = self._kafka.config.bootstrap_servers
         if reader.broker_answers(_PROBE_SECONDS):
             self._kafka.answered()
             self._board.recover(KAFKA)
+            if self._was_away:
+                self._was_away = False
+                # A producer that lived through it hangs for ever in its next transaction: librdkafka #5456.
+                raise Unavailable(f"Kafka at {where} was away and is back: its clients are made anew.")
         elif since is not None:
+            self._was_away = True
             seconds = time.monotonic() - since
-            where = self._kafka.config.bootstrap_servers
             self._board.degrade(KAFKA, f"Kafka at {where} does not answer for {seconds:.0f} s; trying again.")
 
     def _start_over_after(self, error: HeadwaterError) -> None:
