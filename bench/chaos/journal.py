@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +25,19 @@ class State:
 
 @dataclass(slots=True)
 class Journal:
-    """``states`` begin with None: no path was there before the first one."""
+    """``states`` begin with None: no path was there before the first one. Each that follows gets a line in the file
+    ``log``: with its time, it tells what the processes saw or missed."""
 
     states: dict[Path, list[State | None]] = field(default_factory=lambda: defaultdict(lambda: [None]))
+    log: os.PathLike[str] | None = None
 
     def note(self, path: Path, state: State | None) -> None:
         history = self.states[path]
         if history[-1] != state:
             history.append(state)
+            if self.log is not None:
+                with open(self.log, "a", encoding="utf-8") as log:
+                    print(f"{time.time():.3f}", state or "gone", path, file=log)
 
     def now(self) -> dict[Path, State]:
         """What is there now."""

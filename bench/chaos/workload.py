@@ -36,7 +36,7 @@ class Workload:
     """``seed`` decides every operation; how they fall between the agent's looks does not repeat."""
 
     def __init__(self, root: Path, seed: int, *, files: int = 300, pause_seconds: float = 0.05) -> None:
-        self.journal = Journal()
+        self.journal = Journal(log=root.parent / "journal.log")
         self.large_files = 0
         self._root = os.fsencode(root)
         self._outside = os.fsencode(root.parent / "outside")
