@@ -31,6 +31,7 @@ root = "film"
 settle_seconds = 0.2
 weak_settle_seconds = 0.5
 delete_hold_seconds = 0.5
+deletes_unasked = 1000000
 busy_seconds = 20
 retry_seconds = 2
 """

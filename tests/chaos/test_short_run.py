@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 
 import psycopg
 import pytest
-from chaos.checker import Finding, contents_of, judge
+from blake3 import blake3
+from chaos.checker import Finding, judge
 from chaos.faults import LONG_SECONDS, Fault
+from chaos.journal import State
 from chaos.members import DATASET, PREFIX, SITE
 from chaos.rounds import Chaos, Shape, installation
 from confluent_kafka import Producer
@@ -20,7 +22,7 @@ from headwater.schemas import codec
 from headwater.schemas.records import ChangeKind, DatasetVersion, DeadLetter, FileChange
 from headwater.stack.s3 import client
 
-pytestmark = [pytest.mark.stack, pytest.mark.fault, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.stack, pytest.mark.fault, pytest.mark.timeout(600)]
 
 SEED = 20_261_130
 FAULTS = [
@@ -35,6 +37,10 @@ FAULTS = [
     Fault("restart", "postgres", 0.5, 0.5),
     Fault("second-agent", "", 0.2, 0.2),
 ]
+
+
+EDITED = b"edited.mov"
+"""A file that one version holds in its first state and the next two in its second."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,10 @@ def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtRest]:
     shape = Shape(rounds=1, seconds=30, away_seconds=1, large_every=40, files=120)
     with installation(tmp_path_factory.mktemp("chaos"), SEED, shape) as chaos:
         found = chaos.round(FAULTS)
+        for path, content in ((EDITED, b"first"), (EDITED, b"second"), (b"another.mov", b"a version more")):
+            (chaos.members.root / path.decode()).write_bytes(content)
+            chaos.workload.journal.note(path, State(hash=blake3(content).digest()))
+            found += chaos.come_to_rest()
         chaos.members.kill_all()
         yield AtRest(chaos, found)
 
@@ -83,30 +93,13 @@ def mix_an_object(at_rest: AtRest) -> None:
 
 def put_an_older_state_back(at_rest: AtRest) -> None:
     """In the newest version, the state that a path had in an older one, under a newer clock: no clock tells."""
-    evidence = at_rest.chaos.gatherer.gather()
-    last, before_last = evidence.versions[-1].number, contents_of(evidence.versions)[-2]
-    first_seen = {
-        delta.path: delta
-        for version in reversed(evidence.versions)
-        for delta in version.catalog
-        if delta.held is not None and delta.held.state.hash is not None
-    }
-    path, old = next(
-        (path, delta.held.state)
-        for path, delta in sorted(first_seen.items())
-        if delta.held is not None
-        and evidence.journal[path].count(delta.held.state) == 1
-        and path in evidence.source
-        and path in before_last
-        and before_last[path].state == evidence.source[path].state
-        and evidence.source[path].state != delta.held.state
-    )
+    last = at_rest.chaos.gatherer.gather().versions[-1].number
     at_rest.execute(
         "INSERT INTO version_changes SELECT %s, %s, source, path, 99, 99, 'changed', file_type, hash, generation, size,"
         " mtime_ns, mode, uid, gid, link_target, guarantee FROM version_changes WHERE dataset = %s AND path = %s"
         " AND hash = %s ORDER BY version LIMIT 1"
         " ON CONFLICT (dataset, version, source, path) DO UPDATE SET hash = EXCLUDED.hash, epoch = 99, seq = 99",
-        DATASET, last, DATASET, path, old.hash,
+        DATASET, last, DATASET, EDITED, blake3(b"first").digest(),
     )  # fmt: skip
 
 
