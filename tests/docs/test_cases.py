@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 HOME = Path(__file__).parents[2]
 PAGE = (HOME / "docs/cases.md").read_text("utf-8")
 NAMED = re.compile(r"`(tests/[^`:]+\.py)::(\w+)`")
@@ -24,9 +26,10 @@ def functions(path: str) -> set[str]:
     return {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
 
 
-def test_no_case_is_missing_and_each_has_a_test() -> None:
-    found = rows("Tailing, upload, verification, commit")
-    assert sorted(found) == list(range(1, 30))
+@pytest.mark.parametrize(("section", "cases"), [("Tailing, upload, verification, commit", 29), ("Streams", 15)])
+def test_no_case_is_missing_and_each_has_a_test(section: str, cases: int) -> None:
+    found = rows(section)
+    assert sorted(found) == list(range(1, cases + 1))
     assert [number for number, row in found.items() if not NAMED.search(row)] == []
 
 
