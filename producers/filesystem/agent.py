@@ -146,7 +146,10 @@ class Agent:
         self._set_back.begin()
         self._watch.start()
         index, config = self._index, self._config
-        log.info("agent.started", source=config.source, root=str(config.root), epoch=index.epoch, seq=index.seq)
+        log.info(
+            "agent.started", source=config.source, root=str(config.root), epoch=index.epoch, seq=index.seq,
+            watch=config.watch,
+        )  # fmt: skip
 
     def _is_done(self) -> bool:
         return self._stopping.is_set() or (self._once is not None and self._once.is_finished(self.status))
