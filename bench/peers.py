@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from measured import Measured, measured
+
 from headwater.connectors.s3.config import S3Config
 from headwater.rules.errors import NotFound, Unavailable
 
@@ -28,6 +30,18 @@ def rclone_check(folder: Path, server: S3Config) -> float:
     """Seconds that ``rclone check --download`` takes: it reads every object back and compares it with its file."""
     check = [program("rclone"), "check", "--download", str(folder), f"peer:{server.bucket}", *_RCLONE]
     return _seconds(check, _rclone(server))
+
+
+def rclone_update(folder: Path, server: S3Config) -> Measured:
+    """``rclone copy`` into a bucket that has every file. Raises Unavailable where it found anything to do."""
+    copy = [
+        program("rclone"), "copy", "--fast-list", "--update", "--use-server-modtime", "--log-level", "INFO",
+        "--transfers", str(TRANSFERS), "--checkers", str(TRANSFERS), str(folder), f"peer:{server.bucket}",
+    ]  # fmt: skip
+    ran = measured(copy, os.environ | _rclone(server))
+    if "There was nothing to transfer" not in ran.errors:
+        raise Unavailable(f"rclone was to find nothing to do: {ran.errors[-500:]}")
+    return ran
 
 
 def s5cmd_copy(folder: Path, server: S3Config) -> float:

@@ -112,19 +112,19 @@ class Agent:
         """
         try:
             self._start(once, take_over)
+            moved = True
             while not self._is_done():
+                if not moved:
+                    self._rest()
                 moved = self._look()
                 moved |= self._read()
                 moved |= self._record()
                 moved |= self._send()
                 moved |= self._confirm()
-                self._show()
-                if not moved:
-                    self._rest()
+                self._show(afresh=once and not moved)
             self._outbox.close(_FAREWELL_SECONDS)
             self._owner.goodbye()
-            self._shown_at = 0.0  # what is returned is the end, not the last snapshot
-            log.info("agent.stopped", **self._show().as_json())
+            log.info("agent.stopped", **self._show(afresh=True).as_json())
             return self.status
         finally:
             self._close()
@@ -250,9 +250,9 @@ class Agent:
                     self._notice.look(path)
         return bool(again)
 
-    def _show(self) -> AgentStatus:
-        """Publish a snapshot, now and then."""
-        if time.monotonic() < self._shown_at:
+    def _show(self, *, afresh: bool = False) -> AgentStatus:
+        """Publish a snapshot: now and then, and ``afresh`` where somebody decides by it."""
+        if time.monotonic() < self._shown_at and not afresh:
             return self.status
         self._shown_at = time.monotonic() + _SHOW_SECONDS
         oldest, now = self._index.directories.oldest_listing(), self._clock()
