@@ -12,18 +12,15 @@ it shows what grows with the number of files.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import sqlite3
 import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from importlib.resources import files as resource_files
 from pathlib import Path
 from random import Random
 
@@ -33,7 +30,7 @@ from installation import Installation
 from measured import Measured, measured
 
 from headwater.connectors.s3.config import S3Config
-from headwater.producers.filesystem.index import Index
+from headwater.producers.filesystem.index.database import FORMAT
 from headwater.rules.errors import Unavailable
 from headwater.stack.addresses import Addresses
 from headwater.stack.description import Ports
@@ -63,13 +60,14 @@ def run(quick: bool) -> dict[str, object]:
     size = QUICK if quick else FULL
     cache = platformdirs.user_cache_path("headwater") / "bench"
     tree = files(size, cache)
-    home = cache / f"{tree.name}-stack-{fingerprint()}"
+    home = cache / f"{tree.name}-index-{FORMAT}"
     first = prepared(size, tree, home)
     whole: list[Measured] = []
     quarter: list[Measured] = []
     rclone: list[Measured] = []
     with servers(home) as addresses:
         ours = Installation(addresses, "rescan", home / "rescan")
+        ours.prepare()  # what younger code adds to topics and tables
         bucket = replace(S3Config.from_url(addresses.s3), bucket=BUCKET)
         with ours.members(*GROUPS):
             for number in range(size.rounds):
@@ -118,17 +116,6 @@ def places(size: Size, root: Path) -> Iterator[tuple[int, Path]]:
             yield number, place / f"{number:07d}.bin"
 
 
-def fingerprint() -> str:
-    """Names the tables of index and catalog: what was prepared under others is of no use."""
-    with tempfile.TemporaryDirectory() as folder:
-        Index(Path(folder), "any").close()
-        with closing(sqlite3.connect(Path(folder) / "index.sqlite")) as database:
-            tables = [row[0] or "" for row in database.execute("SELECT sql FROM sqlite_master ORDER BY name")]
-    migrations = sorted(resource_files("headwater.connectors.catalog").joinpath("migrations").iterdir(), key=str)
-    texts = [*tables, *(migration.read_text("utf-8") for migration in migrations if migration.name.endswith(".sql"))]
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
-
-
 @contextmanager
 def servers(home: Path) -> Iterator[Addresses]:
     stack = Stack(home, asdict(Ports.free()), environment={})
@@ -142,7 +129,7 @@ def prepared(size: Size, tree: Path, home: Path) -> dict[str, object]:
     """Servers as a first run of each source left them, and rclone's bucket; returns the first run's figures."""
     done = home / "first-run.json"
     if not done.exists():
-        for other in home.parent.glob(f"{tree.name}-stack-*"):
+        for other in home.parent.glob(f"{tree.name}-index-*"):
             Stack(other, environment={}).down()
             shutil.rmtree(other)
         lay_down(size, home / "s3" / "objects" / BUCKET)
@@ -187,7 +174,10 @@ def second_run(ours: Installation, root: Path, source: str, expected: int) -> Me
     before = _seq(ours, source)
     ran, status = once(ours, root, source)
     if (status["files"], status["seq"], status["pending"]) != (expected, before, 0):
-        raise Unavailable(f"a second run of {source} over {expected} files, at {before}, found changes: {status}.")
+        raise Unavailable(
+            f"a second run of {source} over {expected} files, at {before}, found changes: {status}.",
+            advice="If files were touched, or the index or the catalog changed too much, remove the prepared folder.",
+        )
     return ran
 
 
