@@ -64,6 +64,8 @@ def display(path: bytes) -> str:
     For reading only: two different paths may in theory share a display form, so nothing compares it.
     """
     text = path.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text  # nearly always: every record has one
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

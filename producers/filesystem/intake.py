@@ -13,7 +13,7 @@ from headwater.producers.filesystem.read import Content, Incomplete, Outcome, Re
 from headwater.producers.filesystem.readers import Readers
 from headwater.producers.filesystem.recorder import Recorder
 from headwater.producers.filesystem.settle import Candidate, Settling
-from headwater.producers.filesystem.tree import GONE, Signature, Tree
+from headwater.producers.filesystem.tree import Signature, Tree
 
 _INCOMPLETE_RETRIES = 6
 """An incomplete file is looked at again this many times more seldom than a busy one: there may be many, for long."""
@@ -82,7 +82,8 @@ class Intake:
             self._wait_longer(outcome)
             return
         self._settling.done(path, self._clock())
-        if isinstance(outcome, Reading) and self._is_there(path):
+        # A path that went away since it was read had no row then, so nobody would miss the row that it gets now.
+        if isinstance(outcome, Reading) and not self._tree.is_gone(path):
             self._recorder.record(outcome)
             if outcome.content is not None and outcome.content.parts is not None:
                 metrics.AGENT_READ_BYTES.labels(self._config.source).inc(outcome.signature.size)
@@ -93,16 +94,6 @@ class Intake:
             self._recorder.except_path(path, outcome.reason)
         else:
             self._notice.look(path)
-
-    def _is_there(self, path: bytes) -> bool:
-        """A path that went away since it was read had no row then, so nobody would miss the row that it gets now."""
-        try:
-            self._tree.stat(path)
-        except GONE:
-            return False
-        except OSError:
-            return True
-        return True
 
     def _wait_longer(self, outcome: Unsettled) -> None:
         """Look again soon; after a while name the path, and look again now and then."""

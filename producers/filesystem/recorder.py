@@ -17,7 +17,7 @@ from headwater.producers.filesystem.config import AgentConfig
 from headwater.producers.filesystem.index import Index
 from headwater.producers.filesystem.index.files import KnownFile
 from headwater.producers.filesystem.read import Content, Reading
-from headwater.producers.filesystem.tree import GONE, Attributes, Tree
+from headwater.producers.filesystem.tree import Attributes, Tree
 from headwater.rules.identity import display
 from headwater.schemas import codec, topics
 from headwater.schemas.records import ChangeKind, FileChange, FilePart, FileType, Guarantee
@@ -140,19 +140,10 @@ class Recorder:
             if (
                 known.path != reading.candidate.path
                 and known.hash == reading.content.hash
-                and self._is_gone(known.path)
+                and self._tree.is_gone(known.path)
             ):
                 return known
         return None
-
-    def _is_gone(self, path: bytes) -> bool:
-        try:
-            self._tree.stat(path)
-        except GONE:
-            return True
-        except OSError:
-            return False
-        return False
 
     def _emit_parts(self, path: bytes, seq: int, size: int, content: Content) -> None:
         for number, part in enumerate(content.parts or ()):

@@ -153,6 +153,17 @@ class Tree:
         with self._directory(parent_of(path)) as directory:
             return entry_of(path, os.stat(name_of(path) or b".", dir_fd=directory, follow_symlinks=False))
 
+    def is_gone(self, path: bytes) -> bool:
+        """Is there nothing at the path? What cannot be looked at is not gone."""
+        try:
+            with self._directory(parent_of(path)) as directory:
+                os.stat(name_of(path) or b".", dir_fd=directory, follow_symlinks=False)
+        except GONE:
+            return True
+        except OSError:
+            return False
+        return False
+
     def open_file(self, path: bytes) -> int:
         """A descriptor for reading the file; never blocks on a fifo, never follows a link."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
