@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import tempfile
@@ -126,40 +125,49 @@ def servers(home: Path) -> Iterator[Addresses]:
 
 
 def prepared(size: Size, tree: Path, home: Path) -> dict[str, object]:
-    """Servers as a first run of each source left them, and rclone's bucket; returns the first run's figures."""
-    done = home / "first-run.json"
-    if not done.exists():
-        for other in home.parent.glob(f"{tree.name}-index-*"):
-            Stack(other, environment={}).down()
-            shutil.rmtree(other)
-        lay_down(size, home / "s3" / "objects" / BUCKET)
-        with servers(home) as addresses:
-            ours = Installation(addresses, "rescan", home / "rescan")
-            ours.prepare()
-            with ours.members(*GROUPS, "verify-objects"):
-                print("preparing: a first run", flush=True)
-                ran = {
-                    source: once(ours, root, source)[0] for source, root in (("whole", tree), ("quarter", tree / "0"))
-                }
-        first = {
-            "files_per_s": round(size.files / ran["whole"].seconds, 1),
-            "rss_mib": round(ran["whole"].rss_mib, 1),
-            "rss_mib_quarter": round(ran["quarter"].rss_mib, 1),
-            "cpu_seconds": round(ran["whole"].cpu_seconds, 1),
-        }
-        done.write_text(json.dumps(first), "utf-8")
-    return dict(json.loads(done.read_text("utf-8")))
+    """Servers as a first run of each source left them, and rclone's bucket; returns the figures of the first run.
+
+    What was interrupted goes on where it was.
+    """
+    first: dict[str, object] = {}
+    bucket = home / "s3" / "objects" / BUCKET
+    if not bucket.exists():
+        lay_down(size, bucket)
+    for source, root, expected in (("whole", tree, size.files), ("quarter", tree / "0", size.files // 4)):
+        done = home / f"first-run-{source}.json"
+        if not done.exists():
+            print(f"preparing: a first run over {expected:,} files", flush=True)
+            done.write_text(json.dumps(first_run(home, root, source, expected)), "utf-8")
+        first[source] = json.loads(done.read_text("utf-8"))
+    return first
+
+
+def first_run(home: Path, root: Path, source: str, expected: int) -> dict[str, float]:
+    with servers(home) as addresses:
+        ours = Installation(addresses, "rescan", home / "rescan")
+        ours.prepare()
+        before = _seq(ours, source)
+        with ours.members(*GROUPS, "verify-objects"):
+            ran, _ = once(ours, root, source)
+    return {
+        "files_per_s": round((expected - before) / ran.seconds, 1),
+        "rss_mib": round(ran.rss_mib, 1),
+        "cpu_seconds": round(ran.cpu_seconds, 1),
+    }
 
 
 def lay_down(size: Size, bucket: Path) -> None:
     """rclone's bucket, in the folder that the S3 server serves. Its files are younger than the tree's."""
+    bucket.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=bucket.parent, prefix="draft-"))
     originals: list[Path] = []
-    for number, place in places(size, bucket):
+    for number, place in places(size, draft):
         if number < CONTENTS:
             place.write_bytes(Random(number).randbytes(FILE_BYTES))
             originals.append(place)
         else:
             os.link(originals[number % CONTENTS], place)
+    draft.rename(bucket)
 
 
 def warm(*folders: Path) -> None:
