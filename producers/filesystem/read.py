@@ -7,6 +7,7 @@ are unknown, the quiet time is longer, and the guarantee is called weak.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from headwater.schemas.records import FileType
 
 _READ_BYTES = 4 * MIB
 """One read call: large enough that hashing, not calling, is the cost; small enough to stay in the processor's cache."""
+
+_ZEROS = bytes(_READ_BYTES)
 
 _LARGE = blake3.AUTO
 """Threads of one large file's hash: every core."""
@@ -186,9 +189,30 @@ def _blocks(descriptor: int) -> Iterator[memoryview]:
     """The file from its start, in a buffer that is used again and again."""
     buffer = memoryview(bytearray(_READ_BYTES))
     offset = 0
-    while count := os.preadv(descriptor, [buffer], offset):
+    while count := _read_at(descriptor, buffer, offset):
         yield buffer[:count]
         offset += count
+
+
+def _read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
+    """Bytes read into the buffer; 0 at the end. What lies in a hole of a sparse file is zeros, without a read."""
+    hole = min(len(buffer), _next_data(descriptor, offset) - offset)
+    if hole <= 0:
+        return os.preadv(descriptor, [buffer], offset)
+    for start in range(0, hole, _READ_BYTES):
+        stop = min(hole, start + _READ_BYTES)
+        buffer[start:stop] = _ZEROS[: stop - start]
+    return hole
+
+
+def _next_data(descriptor: int, offset: int) -> int:
+    """Where the next byte lies that is in no hole: the end of the file where there is none."""
+    try:
+        return os.lseek(descriptor, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return os.fstat(descriptor).st_size
+        return offset  # a filesystem that knows no holes
 
 
 def _read_whole(descriptor: int, size: int) -> Content | None:
@@ -208,17 +232,23 @@ def _read_in_parts(descriptor: int, size: int, sizes: PartSizes) -> Content | No
     whole = blake3(max_threads=_LARGE)
     window = memoryview(bytearray(sizes.maximum))
     parts: list[Part] = []
+    empty = b""
     offset, filled = 0, 0
     while offset < size:
         wanted = min(sizes.maximum, size - offset)
+        is_hole = _next_data(descriptor, offset) >= offset + wanted
         while filled < wanted:
-            count = os.preadv(descriptor, [window[filled:wanted]], offset + filled)
+            count = _read_at(descriptor, window[filled:wanted], offset + filled)
             if not count:
                 return None
             whole.update(window[filled : filled + count])
             filled += count
-        length = next_part(window[:wanted], size - offset, len(parts), sizes)
-        digest = blake3(window[:length], max_threads=_LARGE).digest()
+        if is_hole and wanted == sizes.maximum:  # zeros have no cut before the maximum, and always the same hash
+            length = wanted
+            digest = empty = empty or blake3(window[:length], max_threads=_LARGE).digest()
+        else:
+            length = next_part(window[:wanted], size - offset, len(parts), sizes)
+            digest = blake3(window[:length], max_threads=_LARGE).digest()
         parts.append(Part(offset, length, digest))
         window[: filled - length] = window[length:filled]
         offset, filled = offset + length, filled - length

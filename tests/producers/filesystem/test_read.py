@@ -135,3 +135,38 @@ def test_a_path_that_is_gone_or_is_no_file_wants_a_fresh_look(config: AgentConfi
     for path in (b"gone", b"gone/below", b"folder", b"fifo"):
         outcome = read_path(tree, Candidate(path, since=0.0), {}, config, lambda: 1e10)
         assert isinstance(outcome, Changed)
+
+
+@pytest.mark.parametrize("data_at", [0, 77 * MIB + 5, 160 * MIB - 3])
+def test_holes_are_not_read_and_the_hashes_and_cuts_are_those_of_the_bytes(tmp_path: Path, data_at: int) -> None:
+    """Of 160 MiB, where a film's preallocated file may have 10 GiB and more."""
+    size, data = 160 * MIB, os.urandom(MIB)[: 160 * MIB - data_at]
+    with open(tmp_path / "sparse", "wb") as file:
+        file.truncate(size)
+        file.seek(data_at)
+        file.write(data)
+    with opened(tmp_path / "sparse") as descriptor:
+        before = _bytes_read()
+        found = read_content(descriptor, size)
+        assert _bytes_read() - before < 17 * MIB  # one window
+    assert found is not None
+    assert found.parts is not None
+    dense = bytearray(size)
+    dense[data_at : data_at + len(data)] = data
+    assert found.hash == blake3(dense, max_threads=blake3.AUTO).digest()
+    (tmp_path / "dense").write_bytes(dense)
+    with opened(tmp_path / "dense") as descriptor:
+        assert read_content(descriptor, size) == found
+
+
+def test_a_sparse_file_that_is_cut_short_is_no_content(tmp_path: Path) -> None:
+    with open(tmp_path / "sparse", "wb") as file:
+        file.truncate(100 * MIB)
+    with opened(tmp_path / "sparse") as descriptor:
+        assert read_content(descriptor, 101 * MIB) is None
+        assert read_content(descriptor, 99 * MIB) is None
+
+
+def _bytes_read() -> int:
+    """By this process, so far: proc_pid_io(5), rchar."""
+    return int(Path("/proc/self/io").read_text().split()[1])
