@@ -242,7 +242,7 @@ def test_a_slow_step_whose_partitions_are_taken_is_repeated_by_the_new_owner_alo
     log: Any, children: Children, eventually: Callable[..., Any]
 ) -> None:
     log.place_orders(range(COUNT))
-    children.start("slow", records=COUNT, seconds=3.0)
+    children.start("slow", records=COUNT, seconds=6.0)  # longer than a process needs to start and join
     eventually(lambda: children.has_noted("slow", "began"), within_seconds=40)
 
     children.start("joining")
