@@ -12,10 +12,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from operator import attrgetter
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import fastavro
 from fastavro.types import AvroMessage
@@ -93,9 +93,13 @@ def _builders(name: str) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     for field, hint in hints.items():
         if isinstance(hint, type) and issubclass(hint, StrEnum):
             found.append((field, hint))
-        elif hint == tuple[records.Header, ...]:
-            found.append((field, lambda items: tuple(records.Header(**item) for item in items)))
+        elif get_origin(hint) is tuple:
+            found.append((field, partial(_build_all, get_args(hint)[0])))
     return tuple(found)
+
+
+def _build_all(item: type[Any], plain: list[dict[str, Any]]) -> tuple[Any, ...]:
+    return tuple(item(**fields_of) for fields_of in plain)
 
 
 def encode(record: Record) -> bytes:

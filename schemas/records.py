@@ -51,6 +51,16 @@ class RequestReason(StrEnum):
     operator = "operator"
 
 
+class Stage(StrEnum):
+    """A file's way, stage by stage; ``other`` carries nothing."""
+
+    other = "other"
+    found = "found"
+    uploaded = "uploaded"
+    verified = "verified"
+    committed = "committed"
+
+
 class Record:
     """Base of all records: ``schema_name`` names the .avsc file, ``key()`` is the Kafka key that orders the subject."""
 
@@ -203,12 +213,91 @@ class DeadLetter(Record):
         return f"{self.topic}/{self.partition}/{self.offset}".encode()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    topic: str
+    partition: int
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry(Record):
+    schema_name: ClassVar[str] = "telemetry"
+    group: str
+    stage: Stage
+    host: str
+    incarnation: str
+    number: int
+    started_us: int
+    sent_us: int
+    state: str
+    reason: str
+    records: int
+    content_bytes: int
+    retries: int
+    dead_letters: int
+    waiting: int
+    oldest_us: int | None = None
+    lags: tuple[PartitionLag, ...] = ()
+
+    def key(self) -> bytes:
+        return self.group.encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageView(Record):
+    schema_name: ClassVar[str] = "stage_view"
+    stage: Stage
+    at_us: int
+    members: int
+    minute_records: float
+    minute_bytes: float
+    five_minutes_records: float
+    five_minutes_bytes: float
+    waiting: int
+    oldest_us: int | None = None
+
+    def key(self) -> bytes:
+        return self.stage.encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView(Record):
+    schema_name: ClassVar[str] = "group_view"
+    group: str
+    stage: Stage
+    at_us: int
+    state: str
+    reason: str
+    since_us: int | None = None
+    members: int
+    silent: int
+    minute_records: float
+    minute_bytes: float
+    five_minutes_records: float
+    five_minutes_bytes: float
+    waiting: int
+    oldest_us: int | None = None
+    verdict: str
+    drain_seconds: float | None = None
+    slowest: str
+    retries: int
+    dead_letters: int
+
+    def key(self) -> bytes:
+        return self.group.encode()
+
+
 ALL: tuple[type[Record], ...] = (
     DatasetVersion,
     DeadLetter,
     FileChange,
     FilePart,
+    GroupView,
     ObjectStored,
     ObjectVerified,
+    StageView,
     SyncRequest,
+    Telemetry,
 )

@@ -13,13 +13,19 @@ FOR_EVER = None
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic. ``retention`` of None keeps records for ever. ``key`` says what orders records, for people."""
+    """One topic. ``retention`` of None keeps records for ever. ``key`` says what orders records, for people.
+
+    ``compacted``: of each key the newest record is enough; older ones may go before their time. ``log_time``: a record
+    bears the time at which the log took it, not the one that its producer's clock showed.
+    """
 
     name: str
     record: type[Record]
     key: str
     partitions: int
     retention: timedelta | None = timedelta(days=30)
+    compacted: bool = False
+    log_time: bool = False
 
 
 SYNC_OBJECTS = Topic("sync.objects", records.ObjectStored, "content hash", 12)
@@ -28,6 +34,14 @@ SYNC_VERIFIED = Topic("sync.verified", records.ObjectVerified, "content hash", 1
 SYNC_REQUESTS = Topic("sync.requests", records.SyncRequest, "source", 6)
 DATASET_VERSIONS = Topic("dataset.versions", records.DatasetVersion, "dataset", 1, FOR_EVER)
 DEAD_LETTERS = Topic("dead.letters", records.DeadLetter, "topic/partition/offset", 3)
+FLEET_TELEMETRY = Topic("fleet.telemetry", records.Telemetry, "group", 1, timedelta(days=1), log_time=True)
+"""One partition, so that one reader sees the whole fleet in one order of time: docs/decisions/110."""
+VIEWS_SAMPLES = Topic(
+    "views-samples-changelog", records.Telemetry, "incarnation/bucket", 1, timedelta(days=1), compacted=True
+)
+"""The table of the views. Faust derives the name; what is a day old was forgotten long before."""
+VIEWS_STAGES = Topic("views.stages", records.StageView, "stage", 1, timedelta(days=1), compacted=True)
+VIEWS_GROUPS = Topic("views.groups", records.GroupView, "group", 1, timedelta(days=1), compacted=True)
 
 
 def fs_changes(site: str) -> Topic:
@@ -48,4 +62,8 @@ def catalogue(sites: tuple[str, ...]) -> tuple[Topic, ...]:
         SYNC_REQUESTS,
         DATASET_VERSIONS,
         DEAD_LETTERS,
+        FLEET_TELEMETRY,
+        VIEWS_SAMPLES,
+        VIEWS_STAGES,
+        VIEWS_GROUPS,
     )

@@ -28,7 +28,7 @@ from headwater.schemas.topics import Topic
 
 _PATIENCE_SECONDS = 3.0
 _SECONDS = 10.0
-_CLEANUP = "delete"
+_CLEANUP, _TIMESTAMP = "cleanup.policy", "message.timestamp.type"
 _IN_SYNC = "min.insync.replicas"
 _FOR_EVER_MS = -1
 
@@ -42,6 +42,7 @@ class FoundTopic:
     retention_ms: int
     cleanup_policy: str
     min_insync_replicas: int
+    timestamp_type: str = "CreateTime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,9 @@ def describe(kafka: Kafka, topics: Iterable[Topic]) -> dict[str, FoundTopic]:
             partitions=len(listed[name].partitions),
             replication=min(len(part.replicas) for part in listed[name].partitions.values()),
             retention_ms=int(settings[name]["retention.ms"].value),
-            cleanup_policy=settings[name]["cleanup.policy"].value,
+            cleanup_policy=",".join(sorted(settings[name][_CLEANUP].value.split(","))),
             min_insync_replicas=int(settings[name]["min.insync.replicas"].value),
+            timestamp_type=settings[name][_TIMESTAMP].value,
         )
         for name in present
     }
@@ -92,7 +94,8 @@ def drift(
         compared = [
             ("partitions", topic.partitions, have.partitions, False),
             ("retention.ms", retention_ms(topic), have.retention_ms, True),
-            ("cleanup.policy", _CLEANUP, have.cleanup_policy, True),
+            (_CLEANUP, cleanup_policy(topic), have.cleanup_policy, True),
+            (_TIMESTAMP, timestamp_type(topic), have.timestamp_type, True),
         ]
         if replication is not None:
             # Asked of more copies than a topic has, a minimum would refuse every record.
@@ -160,6 +163,16 @@ def retention_ms(topic: Topic) -> int:
     return _FOR_EVER_MS if topic.retention is None else int(topic.retention.total_seconds() * 1_000)
 
 
+def cleanup_policy(topic: Topic) -> str:
+    """What Kafka does with old records. Also a compacted topic forgets: a key of which nothing is said any more goes."""
+    return "compact,delete" if topic.compacted else "delete"
+
+
+def timestamp_type(topic: Topic) -> str:
+    """Whose clock the records' time is of."""
+    return "LogAppendTime" if topic.log_time else "CreateTime"
+
+
 def min_insync_replicas(replication: int) -> int:
     """How many copies a record must have before it counts as written: all but one, so that one broker may be away."""
     return max(1, replication - 1)
@@ -180,7 +193,12 @@ def _create(kafka: Kafka, topics: list[Topic], replication: int | None) -> None:
             kafka.physical(topic),
             num_partitions=topic.partitions,
             replication_factor=-1 if replication is None else replication,
-            config={"retention.ms": str(retention_ms(topic)), "cleanup.policy": _CLEANUP, **in_sync},
+            config={
+                "retention.ms": str(retention_ms(topic)),
+                _CLEANUP: cleanup_policy(topic),
+                _TIMESTAMP: timestamp_type(topic),
+                **in_sync,
+            },
         )
         for topic in topics
     ]

@@ -23,6 +23,7 @@ PRIMITIVES = {
     "bytes": st.binary(),
     "int": st.integers(-(2**31), 2**31 - 1),
     "long": st.integers(-(2**63), 2**63 - 1),
+    "double": st.floats(allow_nan=False),
 }
 
 
