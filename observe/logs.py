@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from typing import Any
 
 import structlog
@@ -35,3 +36,34 @@ def configure(*, level: str = "info", as_json: bool | None = None) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def adopt(*libraries: str) -> None:
+    """Take in what libraries say through Python's own logging, from warnings up, and nothing else of them."""
+    for name in libraries:
+        library = logging.getLogger(name)
+        library.handlers = [_Adopted()]
+        library.setLevel(logging.WARNING)
+        library.propagate = False
+
+
+_REPEATED_SECONDS = 30.0
+
+
+class _Adopted(logging.Handler):
+    """One line a message; the same message again only after a while: a client whose server is away says it for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_at: dict[tuple[str, object], float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said, now = (record.name, record.msg), time.monotonic()
+        if now - self._said_at.get(said, -_REPEATED_SECONDS) < _REPEATED_SECONDS:
+            return
+        self._said_at[said] = now
+        error = record.exc_info[1] if record.exc_info else None
+        extra = {} if error is None else {"error": repr(error)}
+        log = logger()
+        say = log.error if record.levelno >= logging.ERROR else log.warning
+        say("library.said", library=record.name, text=record.getMessage().strip(), **extra)

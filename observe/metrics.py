@@ -143,6 +143,8 @@ COMMIT_UNCOMMITTED = _gauge(
 COMMIT_SECONDS = _histogram(
     "commit_seconds", "Time to make one version, from its manifest to its publication.", "dataset", buckets=SECONDS
 )
+COMMIT_CHANGES = _counter("commit_changes", "Paths added, changed or removed by the versions published.", "dataset")
+COMMIT_BYTES = _counter("commit_bytes", "Bytes of the files that the versions published added or changed.", "dataset")
 COMMIT_RETRIES = _counter(
     "commit_retries", "Times that the committer waited for something that did not answer.", "dataset"
 )
@@ -206,4 +208,33 @@ AGENT_REQUESTS = _counter(
     "Paths that the cloud side asked for again, by reason (torn, condemned, operator).",
     "source",
     "reason",
+)
+
+# Views (what all processes say together)
+
+VIEW_RECORDS = _gauge(
+    "view_records_per_second",
+    "Records a second that a stage did over the last minute, all its processes together.",
+    "stage",
+)
+VIEW_BYTES = _gauge("view_bytes_per_second", "Bytes a second that a stage carried over the last minute.", "stage")
+VIEW_WAITING = _gauge(
+    "view_waiting_records", "Records that wait before a stage. The stage where they pile up is the bottleneck.", "stage"
+)
+VIEW_BEHIND_SECONDS = _gauge(
+    "view_behind_seconds", "Age of the oldest event that a stage has not processed, 0 where none waits.", "stage"
+)
+VIEW_GROUP_STATE = _gauge(
+    "view_group_state",
+    "1 for the state of each group: running, paused, starting, draining, stopped, degraded, silent.",
+    "group",
+    "state",
+)
+VIEW_GROUP_SILENT_SECONDS = _gauge(
+    "view_group_silent_seconds",
+    "Time since any member of the group was heard of, where all are silent and none said goodbye; else 0.",
+    "group",
+)
+VIEW_TIME = _gauge(
+    "view_time_seconds", "Unix time that the views show. Long in the past: they are catching up, or nobody speaks."
 )

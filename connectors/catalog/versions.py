@@ -186,6 +186,16 @@ def changes(transaction: Transaction, dataset: str, version: int) -> Iterator[Ma
         yield from map(row_of, cursor)
 
 
+def changed_bytes(transaction: Transaction, version: Version) -> int:
+    """Bytes of the files that the version adds or changes."""
+    row = transaction.execute(
+        "SELECT coalesce(sum(size), 0)::bigint FROM version_changes WHERE dataset = %s AND version = %s "
+        "AND change <> 'removed'",
+        [version.dataset, version.version],
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
 def record_manifest(transaction: Transaction, version: Version) -> None:
     """Keep the hashes of the version's manifests."""
     done = transaction.execute(

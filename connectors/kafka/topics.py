@@ -164,7 +164,7 @@ def retention_ms(topic: Topic) -> int:
 
 
 def cleanup_policy(topic: Topic) -> str:
-    """What Kafka does with old records. Also a compacted topic forgets: a key of which nothing is said any more goes."""
+    """What Kafka does with old records. A compacted topic forgets too: what nobody repeats goes."""
     return "compact,delete" if topic.compacted else "delete"
 
 

@@ -33,7 +33,7 @@ from headwater.connectors.catalog.versions import DatasetRow, Version
 from headwater.connectors.lakefs.client import Entry, LakeFS
 from headwater.connectors.lakefs.comparison import delta_problems, entry_of
 from headwater.connectors.manifests import Manifests
-from headwater.observe import logs
+from headwater.observe import logs, metrics
 from headwater.rules.cut import needs_base
 from headwater.rules.errors import Corrupt, Unclear
 from headwater.schemas.manifest import ManifestRow, encode
@@ -143,6 +143,9 @@ class VersionWriter:
         """Step 5: the commit point."""
         with self._catalog.transaction() as transaction:
             versions.publish(transaction, intent, commit)
+            carried = versions.changed_bytes(transaction, intent)
+        metrics.COMMIT_CHANGES.labels(self._dataset).inc(intent.added + intent.changed + intent.removed)
+        metrics.COMMIT_BYTES.labels(self._dataset).inc(carried)
         log.info(
             "version.published",
             dataset=self._dataset,
