@@ -85,7 +85,7 @@ def health(members: Iterable[Member], now: float) -> GroupHealth:
     if not speaking:
         since = max(member.heard for member in silent)
         return GroupHealth(GroupState.silent, f"nothing heard from {_hosts(silent)}", since, len(present), len(silent))
-    worst = max(speaking, key=lambda member: _state(member).severity)
+    worst = max(speaking, key=lambda member: (_state(member).severity, member.incarnation))
     if silent:
         reason = f"{len(silent)} of {len(present)} members silent, on {_hosts(silent)}"
         if _state(worst) is GroupState.degraded:
@@ -101,9 +101,11 @@ def _state(member: Member) -> GroupState:
 
 def _replaced(members: Sequence[Member], now: float) -> set[str]:
     """Each start replaces one member of its host that had spoken its last word before: the one silent for longest."""
-    silent = sorted((member for member in members if member.is_silent(now)), key=lambda member: member.spoke)
+    silent = sorted(
+        (member for member in members if member.is_silent(now)), key=lambda one: (one.spoke, one.incarnation)
+    )
     replaced: set[str] = set()
-    for later in sorted(members, key=lambda member: member.started):
+    for later in sorted(members, key=lambda one: (one.started, one.incarnation)):
         for earlier in silent:
             if earlier.incarnation not in replaced and _followed(earlier, later):
                 replaced.add(earlier.incarnation)

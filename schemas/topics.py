@@ -16,7 +16,8 @@ class Topic:
     """One topic. ``retention`` of None keeps records for ever. ``key`` says what orders records, for people.
 
     ``compacted``: of each key the newest record is enough; older ones may go before their time. ``log_time``: a record
-    bears the time at which the log took it, not the one that its producer's clock showed.
+    bears the time at which the log took it, not the one that its producer's clock showed. ``compression``: how the
+    brokers keep records, by default as their producer packed them.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Topic:
     retention: timedelta | None = timedelta(days=30)
     compacted: bool = False
     log_time: bool = False
+    compression: str = "producer"
 
 
 SYNC_OBJECTS = Topic("sync.objects", records.ObjectStored, "content hash", 12)
@@ -34,8 +36,11 @@ SYNC_VERIFIED = Topic("sync.verified", records.ObjectVerified, "content hash", 1
 SYNC_REQUESTS = Topic("sync.requests", records.SyncRequest, "source", 6)
 DATASET_VERSIONS = Topic("dataset.versions", records.DatasetVersion, "dataset", 1, FOR_EVER)
 DEAD_LETTERS = Topic("dead.letters", records.DeadLetter, "topic/partition/offset", 3)
-FLEET_TELEMETRY = Topic("fleet.telemetry", records.Telemetry, "group", 1, timedelta(days=1), log_time=True)
-"""One partition, so that one reader sees the whole fleet in one order of time: docs/decisions/110."""
+FLEET_TELEMETRY = Topic(
+    "fleet.telemetry", records.Telemetry, "group", 1, timedelta(days=1), log_time=True, compression="gzip"
+)
+"""One partition, so that one reader sees the whole fleet in one order of time; gzip, which that reader's client always
+knows, whatever the producers are set to: docs/decisions/110."""
 VIEWS_SAMPLES = Topic(
     "views-samples-changelog", records.Telemetry, "incarnation/bucket", 1, timedelta(days=1), compacted=True
 )

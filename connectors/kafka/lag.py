@@ -70,7 +70,9 @@ class _Group:
 
     @property
     def places(self) -> list[Place]:
-        return sorted(self.committed.keys() | self.owners.keys())
+        """What it reads. The changelog of a table of its own is given to a member too, and is no input."""
+        places = self.committed.keys() | self.owners.keys()
+        return sorted(place for place in places if not place[0].endswith("-changelog"))
 
 
 def group_lags(kafka: Kafka, now: float, only: Collection[str] = ()) -> list[GroupLag]:

@@ -33,8 +33,6 @@ _SETTINGS = {
     # What could not be sent until the next word is worth nothing.
     "message_timeout_ms": int(EVERY_SECONDS * 1_000),
     "queue_buffering_max_messages": 10,
-    # The views' client unpacks lz4 only with one more library; and these records are few and small.
-    "compression_type": "none",
 }
 
 

@@ -28,7 +28,7 @@ from headwater.schemas.topics import Topic
 
 _PATIENCE_SECONDS = 3.0
 _SECONDS = 10.0
-_CLEANUP, _TIMESTAMP = "cleanup.policy", "message.timestamp.type"
+_CLEANUP, _TIMESTAMP, _COMPRESSION = "cleanup.policy", "message.timestamp.type", "compression.type"
 _IN_SYNC = "min.insync.replicas"
 _FOR_EVER_MS = -1
 
@@ -43,6 +43,7 @@ class FoundTopic:
     cleanup_policy: str
     min_insync_replicas: int
     timestamp_type: str = "CreateTime"
+    compression: str = "producer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def describe(kafka: Kafka, topics: Iterable[Topic]) -> dict[str, FoundTopic]:
             cleanup_policy=",".join(sorted(settings[name][_CLEANUP].value.split(","))),
             min_insync_replicas=int(settings[name]["min.insync.replicas"].value),
             timestamp_type=settings[name][_TIMESTAMP].value,
+            compression=settings[name][_COMPRESSION].value,
         )
         for name in present
     }
@@ -96,6 +98,7 @@ def drift(
             ("retention.ms", retention_ms(topic), have.retention_ms, True),
             (_CLEANUP, cleanup_policy(topic), have.cleanup_policy, True),
             (_TIMESTAMP, timestamp_type(topic), have.timestamp_type, True),
+            (_COMPRESSION, topic.compression, have.compression, True),
         ]
         if replication is not None:
             # Asked of more copies than a topic has, a minimum would refuse every record.
@@ -197,6 +200,7 @@ def _create(kafka: Kafka, topics: list[Topic], replication: int | None) -> None:
                 "retention.ms": str(retention_ms(topic)),
                 _CLEANUP: cleanup_policy(topic),
                 _TIMESTAMP: timestamp_type(topic),
+                _COMPRESSION: topic.compression,
                 **in_sync,
             },
         )

@@ -18,6 +18,7 @@ from headwater.cli import (
     dead,
     demo,
     errors,
+    fleet,
     group,
     inspect,
     lag,
@@ -85,6 +86,7 @@ app.command("run", rich_help_panel=_CARRY)(run.run)
 app.command("consent", rich_help_panel=_CARRY)(consent.consent)
 app.command("progress", rich_help_panel=_CARRY)(progress.progress)
 app.add_typer(topics.app, name="topics", rich_help_panel=_LOOK)
+app.command("fleet", rich_help_panel=_LOOK)(fleet.fleet)
 app.command("lag", rich_help_panel=_LOOK)(lag.lag)
 app.command("why", rich_help_panel=_LOOK)(why.why)
 app.command("trace", rich_help_panel=_LOOK)(trace.trace)

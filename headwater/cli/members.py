@@ -1,5 +1,6 @@
-"""The processes of ours that `headwater up` keeps: one member of each group, one committer of each dataset, one agent
-of each configured source. Each is a `headwater run` or `headwater sync`, detached, with a pid file and a log."""
+"""The processes of ours that `headwater up` keeps: one member of each group, one committer of each dataset, the views,
+one agent of each configured source. Each is a `headwater run` or `headwater sync`, detached, with a pid file and a
+log."""
 
 from __future__ import annotations
 
@@ -51,10 +52,10 @@ def wanted(settings: Settings) -> list[Process]:
         Process(f"agent-{name}", ("sync", str(source.root), "--source", name))
         for name, source in settings.sources.items()
     ]
-    members = [Process(group, ("run", group)) for group in GROUPS if group != "commit"]
+    members = [Process(group, ("run", group)) for group in GROUPS if group not in ("commit", "views")]
     datasets = sorted({settings.dataset, *(source.dataset for source in settings.sources.values())})
     committers = [Process(f"commit-{dataset}", ("run", "commit", "--dataset", dataset)) for dataset in datasets]
-    return [*agents, *members, *committers]
+    return [*agents, *members, *committers, Process("views", ("run", "views"))]
 
 
 def start(process: Process, state_folder: Path, options: tuple[str, ...], environment: Mapping[str, str]) -> Running:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,9 @@ from headwater.rules.errors import NotFound
 
 if TYPE_CHECKING:
     from headwater.connectors.s3.store import ObjectStore
+    from headwater.observe.http import Health
     from headwater.streams.runtime.processor import Processor
+    from headwater.streams.runtime.state import MemberState
 
 GROUPS = {
     "upload-files": "records this site's changes and sends its files up to 64 MiB",
@@ -22,6 +25,7 @@ GROUPS = {
     "verify-objects": "reads stored objects back and compares their hashes",
     "verify-large": "the same for objects that were sent in parts",
     "commit": "makes versions of a dataset",
+    "views": "adds up what all processes say of themselves, for `headwater fleet`",
 }
 """What `headwater run` can run, in the order of a file's way."""
 
@@ -35,12 +39,16 @@ def run(
     context: typer.Context,
     group: Annotated[str, typer.Argument(help="One of: " + ", ".join(GROUPS) + ".")],
     dataset: Annotated[str | None, typer.Option(help="For commit: the dataset. Default: the setting.")] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="For views: forget them, and read the log from its beginning.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run one member of a consumer group.
 
     Until SIGTERM or Ctrl-C, which let it finish what it has in hand. Start as many as you like, on as many hosts: they
-    share the work. The upload groups run where their site's sources are mounted; one committer runs for each dataset.
+    share the work. The upload groups run where their site's sources are mounted; one committer runs for each dataset;
+    of several views one works, and the others wait to take its place.
     --json makes the log JSON.
     """
     the = frame.of(context)
@@ -53,24 +61,49 @@ def run(
     the.log_as_a_service(as_json=as_json)
     if group == "commit":
         _commit(the, dataset or the.settings.dataset)
+    elif group == "views":
+        _views(the, rebuild=rebuild)
     else:
         _member(the, group)
 
 
 def _member(the: Frame, group: str) -> None:
-    from headwater.cli.service import serving
-    from headwater.observe.http import Health
+    from headwater.cli.service import serving, speaking
+    from headwater.schemas.records import Stage
     from headwater.streams.runtime.member import Member, run_until_signalled
-    from headwater.streams.runtime.state import Phase
 
     member = Member(the.kafka, _processor(the, group), the.settings.member)
+    health = _health_of(member.state)
+    stage = Stage.uploaded if group.startswith("upload-") else Stage.verified
+    with serving(the.settings, group, health), speaking(the.kafka, member.group, stage, health):
+        run_until_signalled(member)
+
+
+def _health_of(read: Callable[[], MemberState]) -> Callable[[], Health]:
+    from headwater.observe.http import Health
+    from headwater.streams.runtime.state import Phase
 
     def health() -> Health:
-        state = member.state()
+        state = read()
         return Health(state.phase is not Phase.degraded, state.phase, state.reason, asdict(state))
 
-    with serving(the.settings, group, health):
-        run_until_signalled(member)
+    return health
+
+
+def _views(the: Frame, *, rebuild: bool) -> None:
+    from headwater.cli.service import serving, speaking
+    from headwater.observe import logs
+    from headwater.schemas.records import Stage
+    from headwater.streams.views.process import ViewsProcess, run_until_signalled
+    from headwater.streams.views.rebuild import rebuild as forget_and_rewind
+
+    logs.adopt("faust", "mode", "aiokafka", "asyncio")
+    if rebuild:
+        forget_and_rewind(the.kafka)
+    process = ViewsProcess(the.kafka)
+    health = _health_of(process.state)
+    with serving(the.settings, "views", health), speaking(the.kafka, "views", Stage.other, health):
+        run_until_signalled(process)
 
 
 def _processor(the: Frame, group: str) -> Processor:
@@ -105,8 +138,9 @@ def _store_to_write(the: Frame) -> ObjectStore:
 
 
 def _commit(the: Frame, dataset: str) -> None:
-    from headwater.cli.service import serving
+    from headwater.cli.service import serving, speaking
     from headwater.observe.http import Health
+    from headwater.schemas.records import Stage
     from headwater.streams.commit.committer import Committer
 
     config = the.settings.commit
@@ -121,5 +155,6 @@ def _commit(the: Frame, dataset: str) -> None:
         trouble = committer.trouble
         return Health(not trouble, "degraded" if trouble else "running", trouble, {"dataset": dataset})
 
-    with serving(the.settings, f"commit-{dataset}", health):
+    name = f"commit-{dataset}"
+    with serving(the.settings, name, health), speaking(the.kafka, name, Stage.committed, health):
         committer.run()

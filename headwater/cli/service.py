@@ -7,12 +7,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headwater.observe import metrics
 from headwater.observe.http import Health, ProcessServer
 from headwater.schemas.registry import Registry
 from headwater.schemas.topics import catalogue
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.connectors.kafka.client import Kafka
+    from headwater.schemas.records import Stage
 
 
 def address_file(state_folder: Path, name: str, pid: int) -> Path:
@@ -27,6 +32,16 @@ def serving(settings: Settings, name: str, health: Callable[[], Health]) -> Iter
     file = address_file(settings.state_folder, name, os.getpid())
     with ProcessServer(settings.http, registry_of(settings), health, file) as server:
         yield server
+
+
+@contextmanager
+def speaking(kafka: Kafka, group: str, stage: Stage, health: Callable[[], Health]) -> Iterator[None]:
+    """Say to the fleet, every few seconds while the block runs, how this member of ``group`` is and what it did."""
+    from headwater.connectors.kafka.telemetry import Telemetry
+    from headwater.observe.telemetry import Speaker
+
+    with Telemetry(kafka, Speaker(group, stage), health):
+        yield
 
 
 def _watch_disk(folder: Path) -> None:

@@ -60,9 +60,10 @@ def sync(
     if dry_run:
         _dry_run(config, as_json=as_json)
         return
-    from headwater.cli.service import serving
+    from headwater.cli.service import serving, speaking
     from headwater.observe.http import Health
     from headwater.producers.filesystem.agent import Agent
+    from headwater.schemas.records import Stage
 
     agent = Agent(config, the.kafka, the.catalog)
 
@@ -74,7 +75,12 @@ def sync(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
-    with _view(the, agent, as_json=as_json), serving(the.settings, f"agent-{source}", health):
+    name = f"agent-{source}"
+    with (
+        _view(the, agent, as_json=as_json),
+        serving(the.settings, name, health),
+        speaking(the.kafka, name, Stage.found, health),
+    ):
         status = agent.run(once=once, take_over=take_over)
     if as_json:
         output.print_json(status.as_json(), lines=True)

@@ -213,7 +213,39 @@ GROUPS = Dashboard(
     ),
 )
 
-DASHBOARDS = (LAG, SYNC, DEAD_LETTERS, GROUPS)
+FLEET = Dashboard(
+    "fleet",
+    "Headwater: the whole fleet",
+    (
+        Panel(
+            "Records a second, by stage",
+            {"{{stage}}": "max by (stage) (headwater_view_records_per_second)"},
+            "ops",
+            "`headwater fleet` shows the same.",
+        ),
+        Panel("Bytes a second, by stage", {"{{stage}}": "max by (stage) (headwater_view_bytes_per_second)"}, "Bps"),
+        Panel("What waits before each stage", {"{{stage}}": "max by (stage) (headwater_view_waiting_records)"}),
+        Panel("How old is what waits", {"{{stage}}": "max by (stage) (headwater_view_behind_seconds)"}, "s"),
+        Panel(
+            "Groups by state",
+            {"{{group}} {{state}}": "max by (group, state) (headwater_view_group_state) > 0"},
+        ),
+        Panel(
+            "Silent groups",
+            {"{{group}}": "max by (group) (headwater_view_group_silent_seconds)"},
+            "s",
+            "The alert HeadwaterGroupSilent looks at this.",
+        ),
+        Panel(
+            "How old the views are",
+            {"{{instance}}": "time() - max by (instance) (headwater_view_time_seconds)"},
+            "s",
+            "Shown as an age: ten to twenty seconds is normal.",
+        ),
+    ),
+)
+
+DASHBOARDS = (LAG, SYNC, DEAD_LETTERS, GROUPS, FLEET)
 
 
 def text(dashboard: Dashboard) -> str:

@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
 from headwater.observe import logs
-from headwater.rules.errors import HeadwaterError, Unavailable
+from headwater.rules.errors import Permanent, Unavailable
 from headwater.schemas.topics import FLEET_TELEMETRY, VIEWS_GROUPS, VIEWS_SAMPLES, VIEWS_STAGES
 from headwater.streams.runtime.backoff import full_jitter
 from headwater.streams.runtime.state import MemberState, Phase, StateBoard
@@ -53,7 +53,7 @@ class ViewsProcess:
         self._board = StateBoard(GROUP, time.time)
         self._random = Random()
         self._place = TopicPartition(kafka.physical(FLEET_TELEMETRY), 0)
-        self._reader = kafka.consumer(f"{GROUP}-watch")
+        self._reader = kafka.consumer(GROUP)
 
     def state(self) -> MemberState:
         return self._board.read("", ((FLEET_TELEMETRY.name, 0),))
@@ -85,29 +85,33 @@ class ViewsProcess:
         due = time.monotonic()
         while not self._stopping.wait(_GLANCE_SECONDS):
             if application.failure is not None:
-                if isinstance(application.failure, HeadwaterError):
+                if isinstance(application.failure, Permanent):
                     raise application.failure
                 return f"{type(application.failure).__name__}: {application.failure}"
-            if application.taken:
+            if application.started:
                 self._board.enter(Phase.running)
                 self._board.recover(_FAUST)
             if time.monotonic() >= due:
                 due = time.monotonic() + _WATCH_SECONDS
-                end = self._end_of_log()
-                if end is not None and watchdog.is_stuck(time.monotonic(), end=end, taken=application.taken):
+                ends = self._ends()
+                # Where another member of the group does the reading, this one waits for its place and is well.
+                if ends is not None and watchdog.is_stuck(
+                    time.monotonic(), end=ends[0], taken=application.taken + ends[1]
+                ):
                     return f"nothing was read for {STUCK_SECONDS:.0f} s, although the log grows"
         self._board.enter(Phase.draining)
         return ""
 
-    def _end_of_log(self) -> int | None:
-        """None while Kafka does not answer."""
+    def _ends(self) -> tuple[int, int] | None:
+        """Where the log ends, and where the group has read to; None while Kafka does not answer."""
         try:
             _, end = self._reader.get_watermark_offsets(self._place, timeout=_PROBE_SECONDS, cached=False)
+            [committed] = self._reader.committed([self._place], timeout=_PROBE_SECONDS)
         except KafkaException as error:
             self._board.degrade(_KAFKA, str(self._kafka.mapped(error)))
             return None
         self._board.recover(_KAFKA)
-        return end
+        return end, committed.offset
 
     def _start_over_after(self, why: str, failures: int) -> None:
         self._board.degrade(_FAUST, f"The views start over: {why}.")
@@ -123,6 +127,8 @@ class Application:
 
     def __init__(self, kafka: Kafka) -> None:
         self.failure: BaseException | None = None
+        self.started = False
+        """It has joined its group and restored its table."""
         self.taken = 0
         self._kafka = kafka
         self._ending = Event()
@@ -154,6 +160,7 @@ class Application:
                 self.taken = views.taken
                 if starting.done():
                     starting.result()
+                    self.started = True
                 if views.app.crashed:
                     raise views.app.crash_reason or Unavailable("Faust stopped")
                 await asyncio.sleep(_GLANCE_SECONDS)

@@ -13,7 +13,7 @@ from headwater.schemas.records import Telemetry
 from headwater.streams.views.picture import Row, expired, newer
 
 
-class RecordCodec(Codec):  # type: ignore[misc]  # Faust is not typed
+class RecordCodec(Codec):
     """Our wire format, as one of Faust's codecs."""
 
     def _loads(self, value: bytes) -> Any:

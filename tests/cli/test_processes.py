@@ -44,7 +44,7 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     up = command("up", "--json")
 
     assert up.code == 0, up.err
-    names = ["agent-photos", *GROUPS, f"commit-{dataset}"]
+    names = ["agent-photos", *GROUPS, f"commit-{dataset}", "views"]
     assert [process["name"] for process in up.json["processes"]] == names
     assert {process["state"] for process in up.json["processes"]} <= {"running", "paused"}
     assert {server["state"] for server in up.json["servers"]} == {"external"}
@@ -70,11 +70,20 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     eventually(lambda: verified(command) == 3, within_seconds=60)
     eventually(lambda: "v2" in command("dataset", "commit").out or "renamed" in command("dataset", "diff", "1").out, 30)
     assert_versions_can_be_looked_at(command, tmp_path, folder)
+    eventually(lambda: the_fleet_carried(command) == {"found", "uploaded", "verified", "committed"}, within_seconds=60)
 
     down = command("down", "--json")
     assert sorted(down.json["stopped"]) == sorted(names)
     assert {process["state"] for process in processes(command).values()} == {"stopped"}
     assert "Nothing was running" in command("down").out
+
+
+def the_fleet_carried(command) -> set[str]:
+    """The stages that did something in the last minutes."""
+    shown = command("fleet", "--json")
+    return (
+        {stage["stage"] for stage in shown.json["stages"] if stage["five_minutes_records"]} if not shown.code else set()
+    )
 
 
 def assert_versions_can_be_looked_at(command, tmp_path: Path, folder: Path) -> None:

@@ -1,0 +1,144 @@
+"""Words of processes, as a scripted fleet says them, and the views process that reads them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.connectors.kafka import offsets, topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.kafka.reading import messages
+from headwater.schemas.codec import decode, encode
+from headwater.schemas.records import GroupView, PartitionLag, Record, Stage, StageView, Telemetry
+from headwater.schemas.topics import FLEET_TELEMETRY, VIEWS_GROUPS, VIEWS_SAMPLES, VIEWS_STAGES, Topic
+
+PROCESS = Path(__file__).with_name("views_process.py")
+
+
+@dataclass
+class Speaking:
+    """One start of a process of the script: it says a word every five seconds. Times are seconds since 1970."""
+
+    group: str
+    stage: Stage
+    started: int
+    host: str = "a"
+    incarnation: str = ""
+
+    def word(self, at: int, records: int, **more: Any) -> tuple[float, Telemetry]:
+        """What it says at a time, and that time: it had done ``records`` since its start, each of 1,000 bytes."""
+        said = Telemetry(
+            group=self.group,
+            stage=self.stage,
+            host=self.host,
+            incarnation=self.incarnation or f"{self.group}@{self.host}#{self.started}",
+            number=at - self.started,
+            started_us=self.started * 1_000_000,
+            sent_us=at * 1_000_000,
+            state="running",
+            reason="",
+            records=records,
+            content_bytes=records * 1_000,
+            retries=0,
+            dead_letters=0,
+            waiting=0,
+        )
+        return float(at), replace(said, **more)
+
+    def words(self, first: int, end: int, records: Callable[[int], int]) -> list[tuple[float, Telemetry]]:
+        """A word every five seconds; ``records``: done in total at a time."""
+        return [self.word(at, records(at)) for at in range(first, end, 5)]
+
+
+@dataclass
+class FleetLog:
+    """The views' topics under a prefix of their own, where a test says at what time the log took a word."""
+
+    kafka: Kafka
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def write(self, words: Iterable[tuple[float, Telemetry | bytes]]) -> None:
+        producer = self.kafka.producer()
+        for at, said in words:
+            value = encode(said) if isinstance(said, Telemetry) else said
+            producer.produce(self.kafka.physical(FLEET_TELEMETRY), value, b"group", timestamp=int(at * 1_000))
+        assert producer.flush(30) == 0
+        producer.close()
+
+    def read(self, topic: Topic) -> list[Record]:
+        places = offsets.partitions(self.kafka, topic.name)
+        return [
+            decode(message.value())
+            for message in messages(self.kafka, offsets.beginnings(self.kafka, places))
+            if message.value()
+        ]
+
+    def stages(self) -> dict[tuple[str, int], StageView]:
+        """By stage and time. Fails where the same time was said differently."""
+        return self._said(VIEWS_STAGES, lambda view: view.stage)
+
+    def groups(self) -> dict[tuple[str, int], GroupView]:
+        return self._said(VIEWS_GROUPS, lambda view: view.group)
+
+    def _said(self, topic: Topic, name: Callable[[Any], str]) -> dict[tuple[str, int], Any]:
+        found: dict[tuple[str, int], Any] = {}
+        for view in self.read(topic):
+            at = int(getattr(view, "at_us") / 1_000_000)  # noqa: B009  # both records have it
+            assert found.setdefault((str(name(view)), at), view) == view, "the same moment was told differently"
+        return found
+
+    def start(self, die_in: int = 0) -> subprocess.Popen[bytes]:
+        """The views in a process of their own, which kills itself in its so-manieth publication if told to."""
+        config = self.kafka.config
+        child = subprocess.Popen(
+            [sys.executable, str(PROCESS), config.bootstrap_servers, config.prefix, str(die_in)],
+            stderr=subprocess.PIPE,
+        )
+        self.children.append(child)
+        return child
+
+    def stop(self, child: subprocess.Popen[bytes]) -> str:
+        """SIGTERM; what it said on stderr."""
+        child.terminate()
+        _, said = child.communicate(timeout=30)
+        assert child.returncode == 0, said.decode()
+        return said.decode()
+
+
+@pytest.fixture
+def make_fleet_log(stack: Any) -> Iterator[Callable[[str], FleetLog]]:
+    """Makes the topics, by a prefix; ends what a test started on them."""
+    made: list[FleetLog] = []
+
+    def make(prefix: str) -> FleetLog:
+        log = FleetLog(Kafka(KafkaConfig(stack.kafka, prefix=prefix)))
+        told = replace(FLEET_TELEMETRY, log_time=False)  # the script says when the log took a word
+        topics.apply(log.kafka, (told, VIEWS_SAMPLES, VIEWS_STAGES, VIEWS_GROUPS))
+        made.append(log)
+        return log
+
+    yield make
+    for log in made:
+        for child in log.children:
+            child.kill()
+            child.wait()
+            if child.stderr:
+                child.stderr.close()
+
+
+@pytest.fixture(name="Speaking")
+def speaking_fixture() -> type[Speaking]:
+    """As a fixture: test modules cannot import conftest in importlib mode."""
+    return Speaking
+
+
+@pytest.fixture
+def partition_lag() -> Callable[..., PartitionLag]:
+    return PartitionLag
