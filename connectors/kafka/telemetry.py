@@ -72,6 +72,7 @@ class Telemetry:
         """Whatever goes wrong here must not reach the work."""
         try:
             producer = self._producer = self._producer or self._kafka.producer(**_SETTINGS)
+            producer.poll(0)  # before all else: what was given up makes room only once its callback was served
             word = self._speaker.say(health)
             producer.produce(
                 self._kafka.physical(FLEET_TELEMETRY),
@@ -80,7 +81,6 @@ class Telemetry:
                 headers=event_headers(word.sent_us),  # type: ignore[arg-type]  # stubs: invariant list
                 on_delivery=self._delivered,
             )
-            producer.poll(0)
         except Exception as error:
             self._drop(error)
 

@@ -43,6 +43,8 @@ _SETTINGS: dict[str, Any] = {
     "topic_allow_declare": False,
     "topic_disable_leader": True,
     "topic_partitions": 1,
+    # A second process waits without a copy of the table: it is small, and restored in a second.
+    "table_standby_replicas": 0,
     "consumer_auto_offset_reset": "earliest",
     "web_enabled": False,
     "logging_config": None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,9 +15,10 @@ import pytest
 from headwater.connectors.kafka import offsets, topics
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.kafka.newest import newest
 from headwater.connectors.kafka.reading import messages
 from headwater.schemas.codec import decode, encode
-from headwater.schemas.records import GroupView, PartitionLag, Record, Stage, StageView, Telemetry
+from headwater.schemas.records import GroupView, Record, Stage, StageView, Telemetry
 from headwater.schemas.topics import FLEET_TELEMETRY, VIEWS_GROUPS, VIEWS_SAMPLES, VIEWS_STAGES, Topic
 
 PROCESS = Path(__file__).with_name("views_process.py")
@@ -72,6 +74,14 @@ class FleetLog:
         assert producer.flush(30) == 0
         producer.close()
 
+    def put_row(self, at: float, said: Telemetry) -> None:
+        """A row of the views' table that no word on the log accounts for."""
+        producer = self.kafka.producer()
+        key = f"{said.incarnation}/{int(at) // 10}".encode()
+        producer.produce(self.kafka.physical(VIEWS_SAMPLES), encode(said), key, 0)
+        assert producer.flush(30) == 0
+        producer.close()
+
     def read(self, topic: Topic) -> list[Record]:
         places = offsets.partitions(self.kafka, topic.name)
         return [
@@ -111,14 +121,33 @@ class FleetLog:
         assert child.returncode == 0, said.decode()
         return said.decode()
 
+    def run_until(self, at: int, eventually: Callable[..., Any]) -> None:
+        """The views, until they tell of a time. Nothing may go wrong in it."""
+        child = self.start()
+        eventually(lambda: self.tells_of(at), within_seconds=90)
+        said = self.stop(child)
+        assert "Traceback" not in said
+        assert "views.starting_over" not in said
 
-@pytest.fixture
-def make_fleet_log(stack: Any) -> Iterator[Callable[[str], FleetLog]]:
-    """Makes the topics, by a prefix; ends what a test started on them."""
+    def tells_of(self, at: int) -> bool:
+        views = [view for view in newest(self.kafka, VIEWS_GROUPS).values() if isinstance(view, GroupView)]
+        return any(view.at_us >= at * 1_000_000 for view in views)
+
+    def close(self) -> None:
+        for child in self.children:
+            child.kill()
+            child.wait()
+            if child.stderr:
+                child.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def make_fleet_log(stack: Any) -> Iterator[Callable[[], FleetLog]]:
+    """Makes the topics, under a prefix of their own; ends what a test started on them."""
     made: list[FleetLog] = []
 
-    def make(prefix: str) -> FleetLog:
-        log = FleetLog(Kafka(KafkaConfig(stack.kafka, prefix=prefix)))
+    def make() -> FleetLog:
+        log = FleetLog(Kafka(KafkaConfig(stack.kafka, prefix=f"t{uuid.uuid4().hex[:8]}.")))
         told = replace(FLEET_TELEMETRY, log_time=False)  # the script says when the log took a word
         topics.apply(log.kafka, (told, VIEWS_SAMPLES, VIEWS_STAGES, VIEWS_GROUPS))
         made.append(log)
@@ -126,19 +155,10 @@ def make_fleet_log(stack: Any) -> Iterator[Callable[[str], FleetLog]]:
 
     yield make
     for log in made:
-        for child in log.children:
-            child.kill()
-            child.wait()
-            if child.stderr:
-                child.stderr.close()
+        log.close()
 
 
-@pytest.fixture(name="Speaking")
+@pytest.fixture(name="Speaking", scope="session")
 def speaking_fixture() -> type[Speaking]:
     """As a fixture: test modules cannot import conftest in importlib mode."""
     return Speaking
-
-
-@pytest.fixture
-def partition_lag() -> Callable[..., PartitionLag]:
-    return PartitionLag

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from headwater.connectors.kafka.newest import newest
 from headwater.rules.errors import Refused
-from headwater.schemas.codec import encode
-from headwater.schemas.records import GroupView, Stage
+from headwater.schemas.records import Stage
 from headwater.schemas.topics import VIEWS_GROUPS, VIEWS_SAMPLES
 from headwater.streams.views.rebuild import rebuild
 
@@ -23,7 +20,7 @@ LAST = END - 10
 """The last word falls in the bucket that begins here, and what is before it is told."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def script(Speaking: Any) -> list[tuple[float, Any]]:
     """Seven minutes of a fleet.
 
@@ -45,29 +42,18 @@ def script(Speaking: Any) -> list[tuple[float, Any]]:
     return sorted(words, key=lambda word: word[0])
 
 
-def told_until(log: Any, at: int) -> bool:
-    """Whether the views reached a time: asked while they are being written."""
-    views = [view for view in newest(log.kafka, VIEWS_GROUPS).values() if isinstance(view, GroupView)]
-    return any(view.at_us >= at * 1_000_000 for view in views)
-
-
-def run_to_the_end(log: Any, eventually: Callable[..., Any]) -> None:
-    child = log.start()
-    eventually(lambda: told_until(log, LAST), within_seconds=60)
-    said = log.stop(child)
-    assert "Traceback" not in said
-    assert "views.starting_over" not in said
-
-
-def test_rates_silence_and_garbage_are_told_as_arithmetic_says(
-    make_fleet_log: Any, kafka_prefix: str, script: Any, eventually: Any
-) -> None:
-    log = make_fleet_log(kafka_prefix)
+@pytest.fixture(scope="module")
+def undisturbed(make_fleet_log: Any, script: Any, eventually: Any) -> Any:
+    """The log of a views process that read the script without any trouble."""
+    log = make_fleet_log()
     log.write(script)
+    log.run_until(LAST, eventually)
+    return log
 
-    run_to_the_end(log, eventually)
 
-    stages, groups = log.stages(), log.groups()
+def test_rates_silence_and_garbage_are_told_as_arithmetic_says(undisturbed: Any) -> None:
+    stages, groups = undisturbed.stages(), undisturbed.groups()
+
     # Words at 60, 65, … are the last ones before a full bucket ends: at T0 + 120 what was said at 115 and at 55 counts.
     steady = stages["uploaded", T0 + 120]
     assert (steady.minute_records, steady.minute_bytes) == (600 / 60, 600_000 / 60)
@@ -89,63 +75,51 @@ def test_rates_silence_and_garbage_are_told_as_arithmetic_says(
 
 @pytest.mark.fault
 def test_a_kill_between_processing_and_commit_changes_nothing_that_is_told(
-    make_fleet_log: Any, kafka_prefix: str, script: Any, eventually: Any
+    undisturbed: Any, make_fleet_log: Any, script: Any, eventually: Any
 ) -> None:
-    undisturbed, disturbed = make_fleet_log(f"{kafka_prefix}a."), make_fleet_log(f"{kafka_prefix}b.")
-    for log in (undisturbed, disturbed):
-        log.write(script)
-    run_to_the_end(undisturbed, eventually)
+    log = make_fleet_log()
+    log.write(script)
 
-    for die_in in (12, 25):
-        child = disturbed.start(die_in)
-        assert child.wait(60) == -9
-    assert not told_until(disturbed, LAST)
-    run_to_the_end(disturbed, eventually)
+    assert log.start(die_in=25).wait(90) == -9
+    assert not log.tells_of(LAST)
+    log.run_until(LAST, eventually)
 
-    assert disturbed.stages() == undisturbed.stages()
-    assert disturbed.groups() == undisturbed.groups()
-    assert len(disturbed.read(VIEWS_GROUPS)) > len(undisturbed.read(VIEWS_GROUPS)), "something was done again"
+    assert log.stages() == undisturbed.stages()
+    assert log.groups() == undisturbed.groups()
+    assert len(log.read(VIEWS_GROUPS)) > len(undisturbed.read(VIEWS_GROUPS)), "something was done again"
 
 
 def test_views_made_anew_are_the_same_and_know_nothing_that_is_not_on_the_log(
-    make_fleet_log: Any, kafka_prefix: str, script: Any, eventually: Any, Speaking: Any
+    undisturbed: Any, eventually: Any, Speaking: Any
 ) -> None:
-    log = make_fleet_log(kafka_prefix)
-    log.write(script)
-    run_to_the_end(log, eventually)
-    before = log.groups()
-    # A row that no word on the log accounts for.
-    at, said = Speaking("ghost", Stage.uploaded, T0).word(END - 20, 1_000_000)
-    producer = log.kafka.producer()
-    key = f"{said.incarnation}/{int(at) // 10}".encode()
-    producer.produce(log.kafka.physical(VIEWS_SAMPLES), encode(said), key, 0)
-    producer.flush(30)
-    producer.close()
+    log = undisturbed
+    before, told = log.groups(), len(log.read(VIEWS_GROUPS))
+    at, ghost = Speaking("ghost", Stage.uploaded, T0).word(END - 20, 1_000_000)
+    log.put_row(at, ghost)
 
     rebuild(log.kafka)
+
     assert log.read(VIEWS_SAMPLES) == []
-    told = len(log.read(VIEWS_GROUPS))
     child = log.start()
-    eventually(lambda: len(log.read(VIEWS_GROUPS)) == 2 * told, within_seconds=60)
+    eventually(lambda: len(log.read(VIEWS_GROUPS)) == 2 * told, within_seconds=90)
     with pytest.raises(Refused, match="living member"):
         rebuild(log.kafka)
     log.stop(child)
-
     assert log.groups() == before
 
 
 def test_a_second_views_process_waits_and_takes_over(
-    make_fleet_log: Any, kafka_prefix: str, script: Any, eventually: Any, Speaking: Any
+    make_fleet_log: Any, script: Any, eventually: Any, Speaking: Any
 ) -> None:
-    log = make_fleet_log(kafka_prefix)
+    log = make_fleet_log()
     log.write(script)
     first, second = log.start(), log.start()
-    eventually(lambda: told_until(log, LAST), within_seconds=60)
+    eventually(lambda: log.tells_of(LAST), within_seconds=90)
     log.stop(first)
     verifier = Speaking("verify-objects", Stage.verified, T0 + 450, host="b")
 
     log.write(verifier.words(T0 + 450, T0 + 480, lambda _: 0))
 
-    eventually(lambda: told_until(log, T0 + 470), within_seconds=60)
+    eventually(lambda: log.tells_of(T0 + 470), within_seconds=90)
     log.stop(second)
     assert log.groups()["verify-objects", T0 + 470].state == "running"
