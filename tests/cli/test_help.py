@@ -16,6 +16,7 @@ COMMANDS = {
     "consent": [],
     "progress": [],
     "topics": ["apply", "describe"],
+    "fleet": [],
     "lag": [],
     "why": [],
     "trace": [],
