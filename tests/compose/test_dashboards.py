@@ -41,6 +41,8 @@ class Prometheus:
                 return json.load(response)["data"]["result"]
         except urllib.error.HTTPError as refused:
             with refused:
+                if refused.code == 503:  # it has only just started
+                    return []
                 pytest.fail(f"{expression}: {refused.read().decode()}")
         except OSError:
             return []  # it does not listen yet
