@@ -1,5 +1,6 @@
 """``headwater fleet``: what the views on the log say, for people and programs."""
 
+import re
 import time
 from dataclasses import replace
 
@@ -65,7 +66,7 @@ def test_old_views_say_that_they_are_old(written, command):
 
     shown = command("fleet")
 
-    assert "This is how it was 10 min" in shown.out
+    assert re.search(r"This is how it was 1\d min", shown.out)
     assert "headwater logs views" in shown.out
 
 
