@@ -156,15 +156,11 @@ def _remarks(fleet: Fleet) -> Sequence[Text]:
 
 def _rates(view: StageView | GroupView) -> tuple[str, str, str, str]:
     return (
-        _per_second(view.minute_records),
+        output.rate(view.minute_records or None) or "–",
         f"{output.size(view.minute_bytes)}/s" if view.minute_bytes else "–",
-        _per_second(view.five_minutes_records),
+        output.rate(view.five_minutes_records or None) or "–",
         f"{output.size(view.five_minutes_bytes)}/s" if view.five_minutes_bytes else "–",
     )
-
-
-def _per_second(rate: float) -> str:
-    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate else "–"
 
 
 def _behind(view: StageView | GroupView) -> str:

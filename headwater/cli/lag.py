@@ -163,11 +163,9 @@ def _verdict(verdict: str) -> Text:
 
 
 def _trend(group: JudgedGroup) -> str:
-    from headwater.cli.verdicts import rate
-
     if not group.records or not group.growth:
         return ""
-    return f"{'↑' if group.growth > 0 else '↓'} {rate(abs(group.growth))}"
+    return f"{'↑' if group.growth > 0 else '↓'} {output.rate(abs(group.growth))}"
 
 
 def _drain(seconds: float | None, records: int) -> str:

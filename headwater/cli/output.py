@@ -111,6 +111,15 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def rate(per_second: float | None) -> str:
+    """Records a second for people; a minute where they are few."""
+    if per_second is None:
+        return ""
+    if 0 < abs(per_second) < 1:
+        return f"{per_second * 60:.1f}/min"
+    return f"{per_second:,.0f}/s" if abs(per_second) >= 10 else f"{per_second:.1f}/s"
+
+
 def moment(timestamp_ms: int) -> str:
     """A time for people, in this machine's time zone."""
     return datetime.fromtimestamp(timestamp_ms / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -132,7 +132,7 @@ def _sentence(at: PartitionLag, judged: Judgement) -> str:
         case Verdict.rewound:
             return f"was set back, reads again from {place}{_drained(judged)}"
         case Verdict.slow:
-            return f"falls behind: {rate(judged.produced)} come, {rate(judged.consumed)} are taken"
+            return f"falls behind: {output.rate(judged.produced)} come, {output.rate(judged.consumed)} are taken"
     if not at.records:
         return "nothing waits"
     if judged.drain_seconds is not None:
@@ -148,12 +148,3 @@ def records_wait(count: int) -> str:
 
 def _drained(judged: Judgement) -> str:
     return f", drained in {output.duration(judged.drain_seconds)}" if judged.drain_seconds else ""
-
-
-def rate(per_second: float | None) -> str:
-    """Records a second for people; a minute where they are few."""
-    if per_second is None:
-        return ""
-    if 0 < abs(per_second) < 1:
-        return f"{per_second * 60:.1f}/min"
-    return f"{per_second:,.0f}/s" if abs(per_second) >= 10 else f"{per_second:.1f}/s"

@@ -55,3 +55,11 @@ def test_sizes_are_in_units_of_1024(count, text):
 )
 def test_durations_have_two_units_at_most(seconds, text):
     assert output.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"),
+    [(None, ""), (0.0, "0.0/s"), (0.05, "3.0/min"), (-0.5, "-30.0/min"), (1.0, "1.0/s"), (9.94, "9.9/s"), (1234.5, "1,234/s")],
+)  # fmt: skip
+def test_rates_below_one_a_second_are_told_by_the_minute(per_second, text):
+    assert output.rate(per_second) == text
