@@ -59,7 +59,7 @@ def test_durations_have_two_units_at_most(seconds, text):
 
 @pytest.mark.parametrize(
     ("per_second", "text"),
-    [(None, ""), (0.0, "0.0/s"), (0.05, "3.0/min"), (-0.5, "-30.0/min"), (1.0, "1.0/s"), (9.94, "9.9/s"), (1234.5, "1,234/s")],
+    [(None, ""), (0.0, "0.0/s"), (0.05, "3.0/min"), (-0.5, "-30.0/min"), (1.0, "1.0/s"), (1234.5, "1,234/s")],
 )  # fmt: skip
 def test_rates_below_one_a_second_are_told_by_the_minute(per_second, text):
     assert output.rate(per_second) == text
