@@ -12,13 +12,9 @@ on the disk before it starts. No lakeFS commit is part of any figure.
 from __future__ import annotations
 
 import os
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -26,24 +22,15 @@ from functools import partial
 from pathlib import Path
 
 import peers
-import psutil
+from installation import Installation, fresh_name
+from measured import cpu_seconds
 
 from headwater.connectors.catalog.client import Catalog
-from headwater.connectors.catalog.config import CatalogConfig
-from headwater.connectors.kafka.client import Kafka
-from headwater.connectors.kafka.config import KafkaConfig
-from headwater.connectors.kafka.lag import group_lags
-from headwater.connectors.kafka.topics import apply
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.store import ObjectStore
-from headwater.rules.errors import Transient, Unavailable
-from headwater.schemas.topics import catalogue
 from headwater.stack.addresses import Addresses
-from headwater.stack.postgres import create_database, database_address
 
-SITE = "bench"
 SOURCE = "bench"
-DEADLINE_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +101,7 @@ def settle(folder: Path) -> None:
 
 @contextmanager
 def fresh_bucket(address: str) -> Iterator[S3Config]:
-    bucket = replace(S3Config.from_url(address), bucket=f"bench-{uuid.uuid4().hex[:12]}")
+    bucket = replace(S3Config.from_url(address), bucket=fresh_name())
     ObjectStore(bucket).ensure_bucket()
     try:
         yield bucket
@@ -123,81 +110,36 @@ def fresh_bucket(address: str) -> Iterator[S3Config]:
 
 
 def rclone(bucket: S3Config, folder: Path) -> Run:
-    with cpu() as used:
+    with cpu_seconds() as used:
         copied = peers.rclone_copy(folder, bucket)
         checked = peers.rclone_check(folder, bucket)
     return Run(copied, copied + checked, used)
 
 
 def s5cmd(bucket: S3Config, folder: Path) -> Run:
-    with cpu() as used:
+    with cpu_seconds() as used:
         copied = peers.s5cmd_copy(folder, bucket)
     return Run(copied, None, used)
 
 
 def headwater(addresses: Addresses, bucket: S3Config, work: Work) -> Run:
-    """One agent and one member of each group, on a catalog, topics and a bucket of their own."""
-    name = f"bench{uuid.uuid4().hex[:12]}"
-    create_database(addresses.postgres, name)
-    kafka = Kafka(KafkaConfig(addresses.kafka, prefix=f"{name}."))
-    apply(kafka, catalogue((SITE,)))
-    with (
-        tempfile.TemporaryDirectory(prefix="headwater-bench-") as home,
-        Catalog(CatalogConfig(database_address(addresses.postgres, name))) as catalog,
-        ExitStack() as processes,
-    ):
-        catalog.migrate()
-        environment = _environment(addresses, bucket, name, work.folder, Path(home))
-        started = [processes.enter_context(_process(["run", group], environment, Path(home))) for group in work.groups]
-        wait = partial(_wait, started, Path(home))
-        wait(lambda: _assigned(kafka, len(work.groups)), "members in their groups")
-        with cpu() as used:
-            began = time.monotonic()
-            agent = _process(["sync", str(work.folder), "--source", SOURCE], environment, Path(home))
-            started.append(processes.enter_context(agent))
-            wait(lambda: _counter(catalog, "objects_stored") >= work.contents, "files stored")
-            stored = time.monotonic() - began
-            wait(lambda: _counter(catalog, "objects_verified") >= work.contents, "files verified")
-            verified = time.monotonic() - began
+    """One agent and one member of each group, on a catalog and topics of their own, named as the bucket."""
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as home:
+        settings = {f"HEADWATER_SOURCES__{SOURCE.upper()}__ROOT": str(work.folder)}
+        ours = Installation(addresses, bucket.bucket, Path(home), settings)
+        ours.prepare()
+        with ExitStack() as running:
+            catalog = running.enter_context(ours.catalog())
+            members = running.enter_context(ours.members(*work.groups))
+            with cpu_seconds() as used:
+                began = time.monotonic()
+                agent = running.enter_context(ours.process("sync", str(work.folder), "--source", SOURCE))
+                wait = partial(ours.wait, [*members, agent])
+                wait(lambda: _counter(catalog, "objects_stored") >= work.contents, "files stored")
+                stored = time.monotonic() - began
+                wait(lambda: _counter(catalog, "objects_verified") >= work.contents, "files verified")
+                verified = time.monotonic() - began
     return Run(stored, verified, used)
-
-
-def _environment(addresses: Addresses, bucket: S3Config, name: str, folder: Path, home: Path) -> dict[str, str]:
-    parts = addresses.s3.partition("?")
-    own = {
-        "HEADWATER_POSTGRES": database_address(addresses.postgres, name),
-        "HEADWATER_S3": parts[0].rpartition("/")[0] + f"/{bucket.bucket}?{parts[2]}",
-        "HEADWATER_KAFKA__PREFIX": f"{name}.",
-        "HEADWATER_SITE": SITE,
-        "HEADWATER_STATE_FOLDER": str(home / "state"),
-        f"HEADWATER_SOURCES__{SOURCE.upper()}__ROOT": str(folder),
-        "HEADWATER_LOG_LEVEL": "warning",
-    }
-    return {**os.environ, **addresses.environment(), **own}
-
-
-@contextmanager
-def _process(arguments: list[str], environment: dict[str, str], home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """One of our processes; stopped by SIGTERM where the block ends."""
-    with (home / f"{arguments[0]}-{arguments[1].rpartition('/')[2]}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(Path(sys.executable).parent / "headwater"), *arguments],
-            env=environment, cwd=home, stdout=log, stderr=log,
-        )  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def _assigned(kafka: Kafka, groups: int) -> bool:
-    """Every group has a member that holds partitions."""
-    try:
-        lags = group_lags(kafka, time.time())
-    except Transient:  # a broker that just started has no coordinator for them yet
-        return False
-    return sum(any(at.member for at in group.partitions) for group in lags) >= groups
 
 
 def _counter(catalog: Catalog, name: str) -> int:
@@ -206,54 +148,6 @@ def _counter(catalog: Catalog, name: str) -> int:
             "SELECT value FROM counters WHERE source = %s AND name = %s", [SOURCE, name]
         ).fetchone()
     return int(row[0]) if row else 0
-
-
-def _wait(processes: list[subprocess.Popen[bytes]], home: Path, done: Callable[[], bool], what: str) -> None:
-    """Raises Unavailable, with what the logs say, when it takes too long or a process ends."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not done():
-        ended = any(process.poll() is not None for process in processes)
-        if ended or time.monotonic() > deadline:
-            logs = "\n".join(f"{log.name}: {log.read_text()[-500:]}" for log in home.glob("*.log"))
-            why = "a process ended" if ended else f"{DEADLINE_SECONDS} s have passed"
-            raise Unavailable(f"still no {what}, and {why}.\n{logs}")
-        time.sleep(0.1)
-
-
-@contextmanager
-def cpu() -> Iterator[dict[str, float]]:
-    """CPU seconds of each program while the block ran, filled in where it ends."""
-    used: dict[str, float] = {}
-    before, children = _cpu_by_process(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    yield used
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
-    for process, seconds in _cpu_by_process().items():
-        used[process[1]] = round(used.get(process[1], 0.0) + seconds - before.get(process, 0.0), 1)
-    used["peer"] = round(ended, 1)
-
-
-def _cpu_by_process() -> dict[tuple[int, str], float]:
-    """By pid and name. Our own processes are children of this one; the servers are found by their names, whosever."""
-    ours = {child.pid for child in psutil.Process().children()}
-    seconds: dict[tuple[int, str], float] = {}
-    for process in psutil.process_iter(["pid", "cmdline", "cpu_times"]):
-        pid, command, times = (process.info[name] for name in ("pid", "cmdline", "cpu_times"))
-        if command and times and (name := _ours(command) if pid in ours else _server(command)):
-            seconds[pid, name] = times.user + times.system
-    return seconds
-
-
-def _ours(command: list[str]) -> str | None:
-    known = {"sync": "agent", "upload-": "upload", "verify-": "verify"}
-    return next((name for start, name in known.items() for word in command if word.startswith(start)), None)
-
-
-def _server(command: list[str]) -> str | None:
-    if "kafka.Kafka" in command:
-        return "Kafka"
-    first = Path(command[0]).name
-    return {"versitygw": "S3 server"}.get(first) or ("PostgreSQL" if first.startswith("postgres") else None)
 
 
 def _median_cpu(done: list[Run]) -> dict[str, float]:

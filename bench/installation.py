@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from headwater.stack.postgres import create_database, database_address
 from headwater.stack.s3 import create_bucket
 
 SITE = "bench"
+DEADLINE_SECONDS = 600
+"""No step of a benchmark takes as long, even on a machine that does something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +91,32 @@ class Installation:
                 process.wait(60)
 
     @contextmanager
-    def members(self, *groups: str) -> Iterator[None]:
+    def members(self, *groups: str) -> Iterator[list[subprocess.Popen[bytes]]]:
         """One member of each group, each in its group before the block begins."""
         with ExitStack() as started:
             running = [started.enter_context(self.process("run", group)) for group in groups]
             kafka = self.kafka()
-            self.wait(running, lambda: _assigned(kafka, len(groups)), "members in their groups", seconds=120)
-            yield
+            self.wait(running, lambda: _assigned(kafka, len(groups)), "members in their groups")
+            yield running
 
-    def wait(
-        self,
-        processes: Sequence[subprocess.Popen[bytes]],
-        done: Callable[[], bool],
-        what: str,
-        *,
-        seconds: float,
-        every_seconds: float = 0.1,
-    ) -> None:
+    def wait(self, processes: Sequence[subprocess.Popen[bytes]], done: Callable[[], bool], what: str) -> None:
         """Raises Unavailable, with what the logs say, where it takes too long or a process ends."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + DEADLINE_SECONDS
         while not done():
             ended = any(process.poll() is not None for process in processes)
             if ended or time.monotonic() > deadline:
                 logs = "\n".join(f"{log.name}: {log.read_text()[-500:]}" for log in self.home.glob("*.log"))
-                why = "a process ended" if ended else f"{seconds:.0f} s have passed"
+                why = "a process ended" if ended else f"{DEADLINE_SECONDS} s have passed"
                 raise Unavailable(f"still no {what}, and {why}.\n{logs}")
-            time.sleep(every_seconds)
+            time.sleep(0.1)
 
     def _log(self, arguments: Sequence[str]) -> Path:
         return self.home / f"{'-'.join(word.rpartition('/')[2] for word in arguments[:2])}.log"
+
+
+def fresh_name() -> str:
+    """A name that nobody has had on these servers, and that a database, a bucket and a topic may have."""
+    return f"bench{uuid.uuid4().hex[:12]}"
 
 
 def _assigned(kafka: Kafka, groups: int) -> bool:

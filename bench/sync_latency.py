@@ -13,13 +13,12 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from blake3 import blake3
-from installation import SITE, Installation
+from installation import SITE, Installation, fresh_name
 from psycopg import Connection
 
 from headwater.connectors.kafka.browse import Seen, Start, browse
@@ -71,7 +70,7 @@ def run(addresses: Addresses, quick: bool) -> dict[str, object]:
             f"HEADWATER_SOURCES__{SOURCE.upper()}__ROOT": str(root),
             f"HEADWATER_SOURCES__{SOURCE.upper()}__SETTLE_SECONDS": "0.2",
         }
-        ours = Installation(addresses, f"bench{uuid.uuid4().hex[:12]}", Path(folder) / "home", settings)
+        ours = Installation(addresses, fresh_name(), Path(folder) / "home", settings)
         ours.prepare()
         with ours.members("upload-files", "verify-objects"), ours.process("sync", str(root), "--source", SOURCE):
             samples = measure(ours, root, size)
