@@ -198,7 +198,9 @@ def once(ours: Installation, root: Path, source: str) -> tuple[Measured, dict[st
 def _seq(ours: Installation, source: str) -> int:
     """The last change that the catalog knows of the source."""
     with ours.catalog() as catalog, catalog.transaction() as transaction:
-        row = transaction.execute("SELECT max(seq) FROM file_versions WHERE source = %s", [source]).fetchone()
+        row = transaction.execute(
+            "SELECT coalesce(max(seq), 0) FROM file_versions WHERE source = %s", [source]
+        ).fetchone()
     return int(row[0]) if row else 0
 
 
