@@ -100,6 +100,10 @@ UPLOAD_SKIPPED_OBJECTS = _counter(
 UPLOAD_SKIPPED_BYTES = _counter(
     "upload_skipped_bytes", "Bytes that were not sent because the catalog had them.", "lane"
 )
+UPLOAD_ORPHANS = _counter(
+    "upload_orphans_aborted",
+    "Multipart uploads that nobody continued, aborted to free what their parts take. Many: files change while sent.",
+)
 UPLOAD_STALE = _counter(
     "upload_stale_records", "Records of an owner of the source before the present one, dropped.", "lane"
 )

@@ -16,6 +16,10 @@ HASH_BYTES = 32
 MAX_KEY_BYTES = 1024
 """S3 keys and lakeFS paths hold at most 1,024 bytes of UTF-8."""
 
+OBJECTS = "objects/"
+"""What every object key begins with."""
+
+_OBJECT_KEY = re.compile(OBJECTS + r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.([1-9][0-9]{0,8})", re.ASCII)
 _HASHED_FORM = re.compile(r"~[0-9a-f]{16}\Z")
 
 
@@ -41,7 +45,13 @@ def object_key(content: bytes, generation: int) -> str:
     A corrupt object is never overwritten: its successor has the next generation, hence another key.
     """
     digits = content.hex()
-    return f"objects/{digits[:2]}/{digits}.{generation}"
+    return f"{OBJECTS}{digits[:2]}/{digits}.{generation}"
+
+
+def object_of(key: str) -> tuple[bytes, int] | None:
+    """The content and the generation of an object_key; None for any other key."""
+    named = _OBJECT_KEY.fullmatch(key)
+    return (bytes.fromhex(named[2]), int(named[3])) if named else None
 
 
 def change_key(source: str, path: bytes) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -39,11 +40,21 @@ class ObjectHead:
 
 @dataclass(frozen=True, slots=True)
 class UploadedPart:
-    """A part that the server holds of an unfinished multipart upload. ``number`` counts from 1."""
+    """A part that the server holds of an unfinished multipart upload, since ``sent``. ``number`` counts from 1."""
 
     number: int
     size: int
     etag: str
+    sent: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Multipart:
+    """An unfinished multipart upload. ``begun``, by the server's clock."""
+
+    key: str
+    upload_id: str
+    begun: datetime
 
 
 class ObjectStore:
@@ -133,13 +144,19 @@ class ObjectStore:
 
     def find_multiparts(self, key: str) -> list[str]:
         """Ids of the unfinished uploads of exactly this key, in order."""
-        with mapped(self.config, f"List the multipart uploads of {key}"):
+        return sorted(one.upload_id for one in self.list_multiparts(key) if one.key == key)
+
+    def list_multiparts(self, prefix: str) -> list[Multipart]:
+        """The unfinished uploads of every key with this prefix. (MinIO shows those of a key only for the whole key.)"""
+        with mapped(self.config, f"List the multipart uploads of {prefix}"):
             pages = self._multipart.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self.config.bucket, Prefix=key
+                Bucket=self.config.bucket, Prefix=prefix
             )
-            return sorted(
-                upload["UploadId"] for page in pages for upload in page.get("Uploads", ()) if upload["Key"] == key
-            )
+            return [
+                Multipart(upload["Key"], upload["UploadId"], upload["Initiated"])
+                for page in pages
+                for upload in page.get("Uploads", ())
+            ]
 
     def list_parts(self, key: str, upload_id: str) -> dict[int, UploadedPart]:
         """What the server holds of an upload, by part number. Raises NotFound when it ended or never was."""
@@ -148,7 +165,7 @@ class ObjectStore:
                 Bucket=self.config.bucket, Key=key, UploadId=upload_id
             )
             return {
-                part["PartNumber"]: UploadedPart(part["PartNumber"], part["Size"], part["ETag"])
+                part["PartNumber"]: UploadedPart(part["PartNumber"], part["Size"], part["ETag"], part["LastModified"])
                 for page in pages
                 for part in page.get("Parts", ())
             }

@@ -29,3 +29,6 @@ class UploadConfig:
     the transfers run dry between batches only."""
     parts_batch_records: int = 64
     """64 parts are half a gigabyte: about as much as is sent before offsets move."""
+    orphan_age_seconds: float = 24 * 3600.0
+    """Multipart uploads that nobody continues are aborted when their last part is older. A day: no request is under way
+    for so long, and no content that some path wants is given up however old."""

@@ -26,11 +26,13 @@ from headwater.schemas.topics import SYNC_OBJECTS_LARGE, SYNC_REQUESTS, Topic, f
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.upload.config import UploadConfig
 from headwater.streams.upload.dead_letters import give_up, record_of
-from headwater.streams.upload.deferred import RETRY_SECONDS, Deferred, Resumed
+from headwater.streams.upload.deferred import RETRY_SECONDS, Deferred
 from headwater.streams.upload.emissions import PartInput, belonging, checked, cut_otherwise, of_present_owner
 from headwater.streams.upload.multipart_uploads import MultipartUploads, ended
+from headwater.streams.upload.orphans import Orphans
 from headwater.streams.upload.outputs import requests_for
 from headwater.streams.upload.ownership import Ownership
+from headwater.streams.upload.pieces import Work
 from headwater.streams.upload.places import Opened, Place, opened
 from headwater.streams.upload.reading import Away, Roots, read_exactly, torn
 from headwater.streams.upload.transfers import Transfers
@@ -40,21 +42,6 @@ LANE = "parts"
 
 _DEFERRED = 4
 """Contents that were put off and are taken into one batch: each may be large, and offsets wait for the batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What step 1 found to do: the claims of the batch, and where the content of each hash may be read."""
-
-    claims: tuple[Claim, ...]
-    places: Mapping[bytes, Sequence[Place]]
-    sources: Mapping[str, SourceRow]
-
-    def joined(self, resumed: Resumed) -> Work:
-        """With what was put off before; a claim that the batch brings itself is its own."""
-        own = {one.hash for one in self.claims}
-        more = tuple(one for one in resumed.claims if one.hash not in own)
-        return Work(self.claims + more, {**resumed.places, **self.places}, {**resumed.sources, **self.sources})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +77,7 @@ class PartsLane:
                   without its outputs.
     9. outputs:   read the state of every content of the batch: stored emits ObjectStored; no generation left asks the
                   agent again for every path that waits for it.
-    (2, 3, 6 and 7 are MultipartUploads'.)
+    (2, 3, 6 and 7 are MultipartUploads'. Now and then Orphans' sweep follows.)
     """
 
     def __init__(self, config: UploadConfig, catalog: Catalog, store: ObjectStore) -> None:
@@ -102,6 +89,7 @@ class PartsLane:
         self._transfers = Transfers("parts", at_once=config.part_transfers, bytes_at_once=config.bytes_in_flight)
         self._uploads = MultipartUploads(catalog, store)
         self._deferred = Deferred(catalog, self._ownership, self._topic, config.roots, lane=LANE, limit=_DEFERRED)
+        self._orphans = Orphans(catalog, store, self._ownership, self._topic, age_seconds=config.orphan_age_seconds)
 
     @property
     def name(self) -> str:
@@ -141,7 +129,9 @@ class PartsLane:
             raise failure
         lost = {one.claim for one in sent if one.torn is not None or one.away is not None}
         self.settle([*completed, *self._uploads.complete([one for one in claims if one not in lost])])
-        return self.outputs(inputs, work.sources, resumed.hashes)
+        outputs = self.outputs(inputs, work.sources, resumed.hashes)
+        self._orphans.sweep(batch)
+        return outputs
 
     def own(self, batch: Batch) -> None:
         """Step 0."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from headwater.rules.identity import (
     dataset_path,
     display,
     object_key,
+    object_of,
 )
 
 path_bytes = st.binary(min_size=1, max_size=1200).filter(lambda path: b"\x00" not in path)
@@ -36,6 +38,27 @@ def test_each_generation_of_an_object_has_a_key_of_its_own() -> None:
     digest = blake3(b"x").digest()
     assert object_key(digest, 1) == f"objects/{digest.hex()[:2]}/{digest.hex()}.1"
     assert object_key(digest, 1) != object_key(digest, 2)
+
+
+@given(st.binary(min_size=32, max_size=32), st.integers(1, 999_999_999))
+def test_an_object_key_says_which_object_it_is(content: bytes, generation: int) -> None:
+    assert object_of(object_key(content, generation)) == (content, generation)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "objects/",
+        "objects/ab/cd.1",
+        f"objects/ab/{'cd' * 32}.1",
+        f"objects/ab/{'ab' * 32}.0",
+        f"objects/ab/{'ab' * 32}.1\n",
+        f"objects/ab/{'ab' * 32}.1.copy",
+        f"x/objects/ab/{'ab' * 32}.1",
+    ],
+)
+def test_another_key_is_no_object(key: str) -> None:
+    assert object_of(key) is None
 
 
 @given(path_bytes, path_bytes)

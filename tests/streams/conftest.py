@@ -183,6 +183,7 @@ class World:
             "s3": self.s3_url,
             "build": build,
             "inputs": self.batch(*records).inputs,
+            "held": self.batch().held,
             "config": self.config,
             **death,
         }
@@ -224,6 +225,7 @@ from headwater.connectors.s3.store import ObjectStore
 from headwater.streams.runtime.processor import Batch
 from headwater.streams.upload.files_lane import FilesLane
 from headwater.streams.upload.multipart_uploads import MultipartUploads
+from headwater.streams.upload.orphans import Orphans
 from headwater.streams.upload.parts_lane import PartsLane
 from headwater.streams.verify.config import VerifyConfig
 from headwater.streams.verify.verifier import Verifier
@@ -248,7 +250,7 @@ def dying(self, *arguments, **named):
 
 setattr(kind, method, dying)
 processor = eval(order["build"])
-processor.process(Batch(order["inputs"], 1, lambda: True))
+processor.process(Batch(order["inputs"], 1, lambda: True, order["held"]))
 os._exit(0)
 """
 
