@@ -27,7 +27,7 @@ from lakefs_sdk.models.staging_metadata import StagingMetadata
 from lakefs_sdk.models.tag_creation import TagCreation
 
 from headwater.connectors.lakefs.config import LakeFSConfig
-from headwater.connectors.lakefs.errors import ALREADY_EXISTS, mapped
+from headwater.connectors.lakefs.errors import ALREADY_EXISTS, judged, mapped
 from headwater.rules.errors import Corrupt, NotFound, Refused, Unavailable, Unclear
 
 T = TypeVar("T")
@@ -173,15 +173,17 @@ class LakeFS:
         return 1
 
     def unlink(self, repository: str, branch: str, paths: Iterable[str]) -> None:
-        """Stage the removal of paths; those that are not there are fine. Raises Refused if any could not be removed."""
+        """Stage the removal of paths; those that are not there are fine.
+
+        Raises what lakeFS said of the first one that it kept: Unavailable where only its database was away.
+        """
         for batch in _batches(paths, _PAGE):
             asked = f"Removing {len(batch)} paths from {branch}."
             answer = self._call(asked, self._api.objects_api.delete_objects, repository, branch, PathList(paths=batch))
             if answer.errors:
                 first = answer.errors[0]
-                raise Refused(
-                    f"lakeFS kept {len(answer.errors)} of them, first {first.path}: {first.message}", asked=asked
-                )
+                said = f"it kept {len(answer.errors)} of them, first {first.path}: {first.message}"
+                raise judged(first.status_code, said, asked, self.config.endpoint)
 
     def commit(self, repository: str, branch: str, message: str, metadata: Mapping[str, str]) -> Commit:
         """Commit what is staged, even if it is nothing. Raises Unclear when it may or may not have happened."""

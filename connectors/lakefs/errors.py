@@ -24,7 +24,11 @@ def mapped(error: Exception, asked: str, endpoint: str) -> HeadwaterError:
             kept="Published versions are kept.",
             advice="Check that lakeFS runs and that lakefs.endpoint (or HEADWATER_LAKEFS) names it.",
         )
-    status, answer = int(error.status), _message(error)
+    return judged(int(error.status), _message(error), asked, endpoint)
+
+
+def judged(status: int, answer: str, asked: str, endpoint: str) -> HeadwaterError:
+    """Our error for an HTTP status, of a whole answer or of one item in it, and the message beside it."""
     if status in (401, 403):
         return Refused(
             f"lakeFS at {endpoint} refused the credentials or the permission: {answer}",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from headwater.connectors.lakefs.client import Entry, LakeFS
 from headwater.connectors.lakefs.config import LakeFSConfig
 from headwater.connectors.s3.config import S3Config
 from headwater.rules.errors import BadSettings, Corrupt, NotFound, Refused, Unavailable
+from headwater.stack.addresses import Addresses
+from headwater.stack.lakefs import DATABASE
+from headwater.stack.postgres import database_address
 
 
 def entry(path: str, content: str = "ab", **metadata: str) -> Entry:
@@ -75,6 +79,33 @@ def test_unlinking_leaves_names_that_begin_alike(lakefs: LakeFS, repository: str
 
     assert [one.path for one in lakefs.list_objects(repository, after.id)] == ["img1.bak", "img1/b", "img10/a"]
     assert [one.path for one in lakefs.list_objects(repository, after.id, prefix="img1/")] == ["img1/b"]
+
+
+def test_what_the_database_could_not_remove_is_tried_again(lakefs: LakeFS, repository: str, stack: Addresses) -> None:
+    """lakeFS answers such a request with 200 and names the paths: an ended committer was the price once."""
+    name = f"doomed{uuid4().hex}"
+    lakefs.create_branch(repository, "work", lakefs.first_commit(repository))
+    lakefs.link(repository, "work", [entry(name)], at_once=1)
+    lakefs.commit(repository, "work", "1", {})
+
+    with psycopg.connect(database_address(stack.postgres, DATABASE), autocommit=True) as database:
+        database.execute(
+            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'the disk is full'; END $$"
+        )
+        database.execute(
+            f"CREATE TRIGGER {name} BEFORE INSERT OR UPDATE ON kv FOR EACH ROW "
+            f"WHEN (position('{name}'::bytea IN NEW.key) > 0) EXECUTE FUNCTION {name}()"
+        )
+        try:
+            with pytest.raises(Unavailable, match=f"kept 1 of them, first {name}"):
+                lakefs.unlink(repository, "work", [name])
+        finally:
+            database.execute(f"DROP FUNCTION {name} CASCADE")
+
+    lakefs.unlink(repository, "work", [name])
+    after = lakefs.commit(repository, "work", "2", {})
+    assert list(lakefs.list_objects(repository, after.id)) == []
 
 
 def test_a_commit_of_nothing_is_a_commit(lakefs: LakeFS, repository: str) -> None:
