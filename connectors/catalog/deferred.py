@@ -8,9 +8,47 @@ input partition; call ``objects.hold_partitions`` first in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from headwater.connectors.catalog.client import Transaction
 from headwater.connectors.catalog.objects import CLAIM_COLUMNS, Claim, Owner, Wanted, claim_of, fenced, owner_columns
+
+COUNTED = 1_000
+"""Of each source: a source that is away as a whole may have millions, and progress is asked for every second."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """Contents of a source that wait for its root: how many, for how long the one that waits longest, and why."""
+
+    count: int
+    seconds: float
+    reason: str
+
+    @property
+    def or_more(self) -> bool:
+        """Whether counting stopped at the limit."""
+        return self.count >= COUNTED
+
+
+def put_off(transaction: Transaction, topic: str | None = None) -> dict[str, PutOff]:
+    """What waits, by the source that claimed it first; of all lanes, or of the one that reads ``topic``."""
+    rows = transaction.execute(
+        """
+        SELECT s.source, waits.count, waits.seconds, waits.reason
+        FROM sources s, LATERAL (
+            SELECT count(*), extract(epoch FROM now() - min(coalesce(deferred_at, changed_at)))::float8 AS seconds,
+                   (array_agg(detail ORDER BY deferred_at))[1] AS reason
+            FROM (SELECT deferred_at, changed_at, detail FROM objects o
+                  WHERE o.source = s.source AND state = 'uploading' AND detail <> ''
+                      AND claim_topic = coalesce(%s, claim_topic)
+                  ORDER BY deferred_at LIMIT %s) first
+        ) waits
+        WHERE waits.count > 0 ORDER BY s.source
+        """,
+        [topic, COUNTED],
+    )
+    return {source: PutOff(count, seconds, reason) for source, count, seconds, reason in rows}
 
 
 def defer(transaction: Transaction, reasons: Mapping[Claim, str]) -> None:
@@ -19,7 +57,7 @@ def defer(transaction: Transaction, reasons: Mapping[Claim, str]) -> None:
         return
     rows = transaction.execute(
         """
-        UPDATE objects o SET detail = given.detail, changed_at = now()
+        UPDATE objects o SET detail = given.detail, changed_at = now(), deferred_at = coalesce(o.deferred_at, now())
         FROM unnest(%s::bytea[], %s::int[], %s::text[], %s::text[], %s::int[], %s::bigint[])
             AS given (hash, generation, detail, topic, partition, epoch)
         WHERE o.hash = given.hash AND o.generation = given.generation AND o.state = 'uploading'

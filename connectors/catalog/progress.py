@@ -1,6 +1,6 @@
 """How far each source and each dataset has come: counters that were kept with the state changes; no row is counted.
 
-Only the exceptions are, up to a limit: they are few, or something is badly wrong.
+Only exceptions and what is put off are, up to a limit: they are few, or something is badly wrong.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headwater.connectors.catalog.client import Transaction
+from headwater.connectors.catalog.deferred import PutOff, put_off
 from headwater.connectors.catalog.exceptions import excepted
 from headwater.rules.identity import display
 
@@ -51,6 +52,8 @@ class SourceProgress:
     """Path and reason of the one that waits longest, for people; empty where there is none."""
     halted: str
     """Why deletes wait for consent; empty where none do."""
+    put_off: PutOff | None
+    """Contents that wait for the root to be there again; None where none do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def _sources(transaction: Transaction, counters: dict[str, dict[str, int]]) -> t
         FROM sources s ORDER BY s.source
         """
     )
+    waiting = put_off(transaction)
     found = []
     for source, site, dataset, agent, silent_seconds, halted in rows.fetchall():
         of_source = counters.get(source, {})
@@ -111,6 +115,7 @@ def _sources(transaction: Transaction, counters: dict[str, dict[str, int]]) -> t
                 exceptions_by=by_class,
                 example=f"{display(oldest[0].path)}: {oldest[0].reason}" if oldest else "",
                 halted=halted,
+                put_off=waiting.get(source),
             )
         )
     return tuple(found)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from headwater.cli import output
 from headwater.cli.verdicts import JudgedGroup, JudgedPartition, records_wait
+from headwater.connectors.catalog.deferred import PutOff
 from headwater.connectors.catalog.progress import SourceProgress
 from headwater.connectors.catalog.versions import DatasetRow, Version
 from headwater.rules.lag import Verdict
@@ -98,6 +99,18 @@ def _running(judged: JudgedGroup) -> str:
     waits = f"{records_wait(judged.records)}, the oldest for {output.duration(judged.seconds)}"
     drains = f", drained in {output.duration(judged.drain_seconds)} at this pace" if judged.drain_seconds else ""
     return waits + drains
+
+
+def with_put_off(said: Explanation, waiting: Mapping[str, PutOff]) -> Explanation:
+    """An upload group's explanation, with what waits for the roots of its sources while all else goes on."""
+    if not waiting:
+        return said
+    what = "; ".join(f"of {source} {output.put_off(one)}" for source, one in waiting.items())
+    mount = " and ".join(waiting)
+    advice = (
+        said.advice or f"Mount {mount} on this host, or set upload.roots.SOURCE: what waits then goes on by itself."
+    )
+    return replace(said, why=f"{said.why}; {what}", advice=advice)
 
 
 def unreachable(name: str, processes: Iterable[LocalProcess], happened: str, now: float) -> Explanation:

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -21,6 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.rules.identity import HASH_BYTES
+
+if TYPE_CHECKING:
+    from headwater.connectors.catalog.deferred import PutOff
 
 WIDTH_OF_LOGS = 120
 """Where no terminal tells its width, a table may be this wide."""
@@ -109,6 +112,13 @@ def duration(seconds: float) -> str:
         if whole >= length:
             return f"{whole // length} {unit} {whole % length // below_length} {below}"
     return f"{whole} s"
+
+
+def put_off(waiting: PutOff) -> str:
+    """What waits for a root, for people: 12 contents wait for its root, for 3 h 0 min: its root …"""
+    count = f"{waiting.count:,}{' or more' if waiting.or_more else ''}"
+    contents = f"{count} contents wait" if waiting.count != 1 else "1 content waits"
+    return f"{contents} for its root, for {duration(waiting.seconds)}: {waiting.reason.rstrip('.')}"
 
 
 def rate(per_second: float | None) -> str:

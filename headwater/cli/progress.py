@@ -129,6 +129,8 @@ def _bytes(progress: Progress, source: str, stage: str) -> int:
 
 def _trouble(source: SourceProgress) -> Text | None:
     said = [f"deletes halted: {source.halted}"] if source.halted else []
+    if source.put_off:
+        said.append(output.put_off(source.put_off))
     if source.exceptions:
         classes = ", ".join(f"{count:,} {name}" for name, count in source.exceptions_by.items())
         said.append(f"not carried now: {classes}; for example {source.example}")

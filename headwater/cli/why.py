@@ -19,6 +19,7 @@ from headwater.rules.identity import display
 if TYPE_CHECKING:
     from headwater.cli.explain import Explanation, LocalProcess
     from headwater.cli.verdicts import JudgedGroup
+    from headwater.connectors.catalog.deferred import PutOff
     from headwater.connectors.kafka.browse import Seen
 
 _EXCEPTIONS_NAMED = 5
@@ -69,14 +70,31 @@ def _group(the: Frame, name: str) -> tuple[Explanation, dict[str, Any]]:
         record = _next_record(the, judged)
     except Unavailable as error:
         return explain.unreachable(group, processes, error.happened, now), {}
-    said = explain.group(group, run, judged, processes, _described(record), now)
+    waiting = _put_off(the, run)
+    said = explain.with_put_off(explain.group(group, run, judged, processes, _described(record), now), waiting)
     details = {
         "kafka_state": judged.state,
         "members": judged.members,
         "processes": processes,
         "record": _place(record) if record else None,
+        "put_off": waiting,
     }
     return said, details
+
+
+def _put_off(the: Frame, run: str) -> dict[str, PutOff]:
+    """What waits for a root in an upload group, by source; nothing is known of it while the catalog is away."""
+    from headwater.connectors.catalog import deferred
+    from headwater.schemas.topics import fs_changes, fs_parts
+
+    topic_of = {"upload-files": fs_changes, "upload-parts": fs_parts}
+    if run not in topic_of:
+        return {}
+    try:
+        with the.catalog.transaction() as transaction:
+            return deferred.put_off(transaction, topic_of[run](the.settings.site).name)
+    except Unavailable:
+        return {}
 
 
 def _unknown(the: Frame, name: str) -> NotFound:

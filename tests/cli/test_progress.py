@@ -5,12 +5,13 @@ import pytest
 from rich.console import Console
 
 from headwater.cli import progress
+from headwater.connectors.catalog.deferred import COUNTED, PutOff
 from headwater.connectors.catalog.progress import Amount, DatasetProgress, Progress, SourceProgress
 
 PHOTOS = SourceProgress(
     "photos", "lab", "main", "host/1", silent_seconds=1.0, found=Amount(400, 4_000_000), claimed=Amount(300, 3_000_000),
     stored=Amount(250, 2_500_000), verified=Amount(200, 2_000_000), weak=0, condemned=0, exceptions=0,
-    exceptions_by={}, example="", halted="",
+    exceptions_by={}, example="", halted="", put_off=None,
 )  # fmt: skip
 MAIN = DatasetProgress("main", 0, None, None, 0, 0, 400)
 
@@ -53,6 +54,12 @@ def test_rates_are_over_the_last_measurements():
             "not carried now: 2 busy, 1 unreadable; for example a.mov: busy: it keeps changing",
         ),
         ({"halted": "9,000 paths are gone"}, "deletes halted: 9,000 paths are gone"),
+        (
+            {"put_off": PutOff(12, 3 * 3600.0, "its root /p cannot be opened here.")},
+            "12 contents wait for its root, for 3 h 0 min: its root /p cannot be opened here",
+        ),
+        ({"put_off": PutOff(1, 5.0, "it is away.")}, "1 content waits for its root, for 5.0 s: it is away"),
+        ({"put_off": PutOff(COUNTED, 5.0, "it is away.")}, "1,000 or more contents wait for its root"),
         ({"weak": 2}, "2 files weakly guaranteed"),
         ({"condemned": 1}, "1 contents condemned"),
     ],

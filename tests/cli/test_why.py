@@ -17,7 +17,7 @@ from headwater.observe.http import Health, ProcessServer
 from headwater.schemas import codec
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.registry import Registry
-from headwater.schemas.topics import SYNC_OBJECTS, catalogue
+from headwater.schemas.topics import SYNC_OBJECTS, catalogue, fs_changes
 from headwater.stack.processes import start_detached, stop
 
 pytestmark = pytest.mark.stack
@@ -191,6 +191,37 @@ def own(catalog, *, heartbeat_seconds_ago: float, stopped: bool = False) -> None
             "SELECT 'photos', convert_to('busy-' || n, 'UTF8'), 1, n, 'busy: somebody writes', n <= 7 "
             "FROM generate_series(1, 9) n"
         )
+
+
+def put_off(catalog, lane: str, *, contents: int, hours_ago: float) -> None:
+    """As an upload group has it that found the root of photos away; it tried again just now."""
+    with catalog.transaction() as transaction:
+        transaction.execute(
+            "INSERT INTO objects (hash, generation, state, size, source, claim_topic, claim_partition, claim_epoch, "
+            "detail, deferred_at) SELECT sha256(convert_to(%s || n, 'UTF8')), 1, 'uploading', 1, 'photos', %s, 0, 1, "
+            "'its root /p cannot be opened here: No such file or directory.', "
+            "now() - make_interval(secs => 3600 * %s * n / %s) FROM generate_series(1, %s) n",
+            [lane, lane, hours_ago, contents, contents],
+        )
+
+
+def test_an_upload_group_says_what_waits_for_a_root_while_all_else_goes_on(kafka, command, catalog, eventually):
+    own(catalog, heartbeat_seconds_ago=0)
+    put_off(catalog, "fs.changes.lab", contents=3, hours_ago=2)
+    put_off(catalog, "fs.parts.lab", contents=1, hours_ago=5)
+    consumer = kafka.consumer("upload-files.lab")
+    consumer.subscribe([kafka.physical(fs_changes("lab"))])
+    eventually(lambda: consumer.poll(0.1) or consumer.assignment(), within_seconds=30)
+
+    now = said(command, "upload-files")
+    consumer.close()
+
+    assert now["sentence"] == (
+        "upload-files.lab is running: 1 member, nothing waits; of photos 3 contents wait for its root, for 2 h 0 min: "
+        "its root /p cannot be opened here: No such file or directory"
+    )
+    assert now["next"].startswith("Mount photos on this host, or set upload.roots.SOURCE")
+    assert now["put_off"]["photos"]["count"] == 3
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_progress_is_what_the_counters_say(catalog):
     assert (photos.found, photos.claimed) == (Amount(10, 1000), Amount(8, 800))
     assert (photos.stored, photos.verified, photos.condemned) == (Amount(6, 600), Amount(5, 500), 1)
     assert (photos.exceptions, photos.weak, clips.weak) == (2, 4, 0)
+    assert (photos.put_off, clips.put_off) == (None, None)
     assert 20 <= photos.silent_seconds < 60
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from headwater.connectors.catalog import deferred as waiting
 from headwater.connectors.kafka import topics
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.identity import content_hash
 from headwater.schemas.codec import encode
 from headwater.schemas.records import ChangeKind, FileChange, ObjectStored, SyncRequest
-from headwater.schemas.topics import catalogue, fs_changes
+from headwater.schemas.topics import catalogue, fs_changes, fs_parts
 from headwater.streams.runtime.config import MemberConfig
 from headwater.streams.runtime.member import Member
 from headwater.streams.upload import deferred
@@ -72,6 +73,32 @@ def mount(root: Path, **contents: bytes) -> None:
 
 def stored(outputs: Any) -> list[bytes]:
     return [one.record.hash for one in outputs if isinstance(one.record, ObjectStored)]
+
+
+def test_what_is_put_off_is_told_since_it_first_was_and_until_it_is_stored(
+    world: World, lane: FilesLane, away: Path
+) -> None:
+    lane.process(world.batch(record(world, b"gone", b"dark"), record(world, b"too", b"darker")))
+    world.query(
+        "UPDATE objects SET deferred_at = deferred_at - interval '1 hour' WHERE hash = %s", content_hash(b"dark")
+    )
+    lane.process(world.batch())  # tries again
+
+    with world.catalog.transaction() as transaction:
+        told = waiting.put_off(transaction)
+        of_lane = waiting.put_off(transaction, fs_changes(world.config.site).name)
+        of_other = waiting.put_off(transaction, fs_parts(world.config.site).name)
+    assert told.keys() == {AWAY}
+    assert (told[AWAY].count, told[AWAY].or_more) == (2, False)
+    assert 3600 <= told[AWAY].seconds < 3660
+    assert "cannot be opened here: No such file or directory" in told[AWAY].reason
+    assert of_lane.keys() == {AWAY}
+    assert of_other == {}
+
+    mount(away, gone=b"dark", too=b"darker")
+    lane.process(world.batch())
+    with world.catalog.transaction() as transaction:
+        assert waiting.put_off(transaction) == {}
 
 
 @pytest.mark.usefixtures("away")
