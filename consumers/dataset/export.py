@@ -19,14 +19,19 @@ from blake3 import blake3
 from headwater.connectors.catalog.versions import Version
 from headwater.consumers.dataset.dataset import Dataset
 from headwater.consumers.dataset.folder import open_below, parent_of
+from headwater.consumers.dataset.folding import taken_for_one
 from headwater.consumers.dataset.reading import content_of
+from headwater.rules.collisions import Collision
 from headwater.rules.errors import Corrupt, NotFound, Refused
+from headwater.rules.identity import display
 from headwater.schemas.manifest import ManifestRow, with_prefix
 from headwater.schemas.records import FileType
 
 _COPIES_AT_ONCE = 8
 _READ_BYTES = 1 << 20
 _PERMISSIONS = 0o7777
+_COLLISIONS_NAMED = 5
+_COLLISIONS_KEPT = 1_000
 
 Progress = Callable[[int, int], None]
 """Told after each file: (files so far, bytes written so far)."""
@@ -65,7 +70,8 @@ def export(
 
     Content, modification time, permission bits and symbolic links are restored; owners are not. Nothing is written
     outside the directory, nothing else in it is touched. Raises NotFound, Unavailable, and Refused where the directory
-    cannot be written or the disk is full; run it again to go on.
+    cannot be written or the disk is full: run it again to go on. Refused as well, before any file is written, where
+    the directory has one place for two names of the version.
     """
     version = dataset.resolve(ref)
     try:
@@ -82,6 +88,8 @@ def export(
 def _export(dataset: Dataset, version: Version, root: bytes, prefix: str, progress: Progress) -> Export:
     os.makedirs(root, exist_ok=True)
     rows, shadowed = _without_shadows(dataset.files(version, with_prefix(prefix) if prefix else None))
+    if found := taken_for_one(root, map(_target, rows)):
+        raise _collided(dataset, version, root, found)
     files = [row for row in rows if row.file_type is not FileType.symlink]
     links = [row for row in rows if row.file_type is FileType.symlink]
     written = kept = bytes_written = 0
@@ -119,6 +127,21 @@ def _without_shadows(rows: Iterator[ManifestRow]) -> tuple[list[ManifestRow], li
                 shadowed.add((older.source, older.path))
     kept = [row for row in listed if (row.source, row.path) not in shadowed]
     return kept, [by_path[key] for key in sorted(shadowed)]
+
+
+def _collided(dataset: Dataset, version: Version, root: bytes, found: list[Collision]) -> Refused:
+    named = "; ".join(map(str, found[:_COLLISIONS_NAMED]))
+    more = len(found) - _COLLISIONS_NAMED
+    return Refused(
+        f"the folder {display(root)} has one place for names that differ in case or Unicode form alone: {named}"
+        + (f"; and {more:,} more." if more > 0 else "."),
+        asked=f"Exporting version {version.version} of {dataset.name}.",
+        kept="No file was written.",
+        advice="Choose a folder on a filesystem that tells them apart (ext4, XFS), or export parts of the version, "
+        "each by its PREFIX and into a folder of its own.",
+        count=len(found),
+        collisions=found[:_COLLISIONS_KEPT],
+    )
 
 
 def _attempt(

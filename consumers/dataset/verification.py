@@ -20,12 +20,14 @@ from headwater.connectors.lakefs.comparison import listing_problems
 from headwater.consumers.dataset.dataset import Dataset
 from headwater.consumers.dataset.folder import open_below
 from headwater.consumers.dataset.reading import content_of
+from headwater.rules.collisions import Collision, collisions
 from headwater.rules.errors import Corrupt, HeadwaterError, NotFound
 from headwater.rules.identity import Clock, display
 from headwater.schemas.manifest import ManifestRow
 from headwater.schemas.records import FileType
 
 PROBLEMS_KEPT = 1_000
+COLLISIONS_KEPT = 1_000
 _READS_AT_ONCE = 8
 _READ_BYTES = 1 << 20
 
@@ -45,7 +47,8 @@ class BrokenObject:
 @dataclass(frozen=True, slots=True)
 class Verification:
     """What was proved of a version. ``problems`` holds the first thousand of ``problem_count``; ``broken`` all objects
-    that reading found so."""
+    that reading found so. ``collisions``: the first thousand of ``collision_count`` places that a reader who folds case
+    or Unicode form takes for another; they are right."""
 
     version: Version
     files: int
@@ -55,6 +58,8 @@ class Verification:
     problem_count: int
     problems: tuple[str, ...]
     broken: tuple[BrokenObject, ...]
+    collision_count: int
+    collisions: tuple[Collision, ...]
 
     @property
     def is_right(self) -> bool:
@@ -65,8 +70,9 @@ class _Findings:
     """Counts of one verification while it runs."""
 
     def __init__(self, progress: Progress) -> None:
-        self.files = self.objects = self.read = self.source_files = self.problem_count = 0
+        self.files = self.objects = self.read = self.source_files = self.problem_count = self.collision_count = 0
         self.problems: list[str] = []
+        self.collisions: list[Collision] = []
         self.broken: list[BrokenObject] = []
         self._progress = progress
 
@@ -74,6 +80,11 @@ class _Findings:
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_KEPT:
             self.problems.append(sentence)
+
+    def collision(self, collision: Collision) -> None:
+        self.collision_count += 1
+        if len(self.collisions) < COLLISIONS_KEPT:
+            self.collisions.append(collision)
 
     def step(self) -> None:
         self._progress(self.files + self.objects + self.source_files, self.read)
@@ -116,14 +127,23 @@ def verify(
         findings.problem_count,
         tuple(findings.problems),
         tuple(findings.broken),
+        findings.collision_count,
+        tuple(findings.collisions),
     )
 
 
 def _prove_counts(dataset: Dataset, version: Version, findings: _Findings) -> None:
     content_bytes = 0
-    for row in dataset.files(version):
-        findings.files += 1
-        content_bytes += row.size if row.hash is not None else 0
+
+    def places() -> Iterator[bytes]:
+        nonlocal content_bytes
+        for row in dataset.files(version):
+            findings.files += 1
+            content_bytes += row.size if row.hash is not None else 0
+            yield row.place.encode()
+
+    for collision in collisions(places()):
+        findings.collision(collision)
     if (findings.files, content_bytes) != (version.files, version.content_bytes):
         findings.problem(
             f"the manifest holds {findings.files} files of {content_bytes} bytes, "

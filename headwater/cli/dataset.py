@@ -213,6 +213,7 @@ def verify(
     Exit code 1: it differs. Always compared: manifest, catalog and lakeFS name the same files, addresses, sizes and
     checksums. --deep condemns each object that is lost or spoiled, and asks its source for the files again: the next
     version has them. --with-sources compares what the folders hold now: a file that was edited since differs, rightly.
+    Names that differ in case or Unicode form alone are counted: they are right, but one to Windows, macOS or SMB.
     """
     from headwater.consumers.dataset.condemnation import condemn
     from headwater.consumers.dataset.verification import verify as prove
@@ -231,6 +232,8 @@ def verify(
             console.print(Text("✗ ", style="red").append(problem, style="default"), soft_wrap=True)
         if found.problem_count > len(found.problems):
             console.print(f"and {found.problem_count - len(found.problems):,} more")
+        if found.collision_count:
+            output.say(console, dataset_text.collisions(found))
         output.say(console, dataset_text.verdict(found, deep=deep, compared=bool(roots)))
         if condemned is not None:
             output.say(console, dataset_text.condemned(condemned))
@@ -250,6 +253,7 @@ def export(
     """Take a version out into a folder.
 
     As <source>/<path>, with times, modes and symbolic links. Each file appears whole or not at all, its hash checked.
+    Where the folder has one place for two names, as case or Unicode form do not count there, nothing is written.
     Run it again to go on after an interruption. Exit code 3: done, but for paths that were named.
     """
     from headwater.consumers.dataset.export import export as take_out

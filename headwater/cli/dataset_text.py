@@ -25,6 +25,8 @@ _SIGNS = {
     "renamed": ("→", "cyan"),
 }
 
+_COLLISIONS_NAMED = 3
+
 
 def summary(version: Version) -> str:
     """What a version did and holds."""
@@ -80,6 +82,18 @@ def verdict(found: Verification, *, deep: bool, compared: bool) -> Text:
         return Text("✓ ", style="green").append(f"v{found.version.version} is right: {checked}.", style="default")
     return Text("✗ ", style="red").append(
         f"v{found.version.version}: {found.problem_count:,} differences.", style="bold red"
+    )
+
+
+def collisions(found: Verification) -> Text:
+    """The names that some readers take for one, where there are any."""
+    named = "; ".join(map(str, found.collisions[:_COLLISIONS_NAMED]))
+    more = found.collision_count - _COLLISIONS_NAMED
+    return Text("! ", style="yellow").append(
+        f"Names that differ from another in case or Unicode form alone: {found.collision_count:,} ({named}"
+        + (f"; and {more:,} more" if more > 0 else "")
+        + "). They are right; Windows, macOS and SMB shares take each pair for one, and an export there is refused.",
+        style="default",
     )
 
 

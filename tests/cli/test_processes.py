@@ -58,7 +58,8 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     killed = processes(command)["upload-files"]["pid"]
     os.kill(killed, signal.SIGKILL)
     eventually(lambda: processes(command)["upload-files"]["state"] == "stopped")
-    (folder / "b.jpg").write_bytes(b"b")
+    for twin in ("b.jpg", "B.jpg"):
+        (folder / twin).write_text(twin[0])
     (folder / "a.jpg").rename(folder / "c.jpg")
     again = command("up")
     assert again.code == 0
@@ -67,7 +68,7 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     assert now["upload-files"]["pid"] != killed
     assert now["verify-objects"]["pid"] == up.json["processes"][names.index("verify-objects")]["pid"]
 
-    eventually(lambda: verified(command) == 3, within_seconds=60)
+    eventually(lambda: verified(command) == 4, within_seconds=60)
     eventually(lambda: "v2" in command("dataset", "commit").out or "renamed" in command("dataset", "diff", "1").out, 30)
     assert_versions_can_be_looked_at(command, tmp_path, folder)
     eventually(lambda: the_fleet_carried(command) == {"found", "uploaded", "verified", "committed"}, within_seconds=60)
@@ -88,7 +89,7 @@ def the_fleet_carried(command) -> set[str]:
 
 def assert_versions_can_be_looked_at(command, tmp_path: Path, folder: Path) -> None:
     differences = {one["place"]: one["kind"] for one in command("dataset", "diff", "1", "--json").json}
-    assert differences == {"photos/b.jpg": "added", "photos/c.jpg": "renamed"}
+    assert differences == {"photos/b.jpg": "added", "photos/B.jpg": "added", "photos/c.jpg": "renamed"}
     assert "→ photos/c.jpg  from photos/a.jpg" in command("dataset", "diff", "v1", "latest").out
     listed = command("dataset", "log", "--json").json
     assert [version["message"] for version in listed][-1] == "first"
@@ -97,17 +98,22 @@ def assert_versions_can_be_looked_at(command, tmp_path: Path, folder: Path) -> N
 
     places = [row["place"] for row in command("dataset", "ls", "--json").lines]
     assert "photos/c.jpg" in places
-    assert len(places) == 3
+    assert len(places) == 4
     assert "is odd\\nname.jpg" in command("dataset", "ls").out
     assert command("dataset", "cat", "latest", "photos/c.jpg").out == "a" * 1000
     assert command("dataset", "cat", "latest", "photos/a.jpg").code == 66
 
     proved = command("dataset", "verify", "--deep", "--with-sources", "--json").json
-    assert (proved["right"], proved["objects_read"], proved["source_files"]) == (True, 3, 3)
+    assert (proved["right"], proved["objects_read"], proved["source_files"]) == (True, 4, 4)
+    assert (proved["collision_count"], proved["collisions"]) == (
+        1,
+        [{"first": "photos/B.jpg", "other": "photos/b.jpg"}],
+    )
+    assert "Names that differ" in command("dataset", "verify", "2").out
     assert "is right" in command("dataset", "verify", "1").out
     exported = command("dataset", "export", "latest", "out")
     assert exported.code == 0
-    assert "3 files written" in exported.out
+    assert "4 files written" in exported.out
     for file in folder.iterdir():
         assert (tmp_path / "out" / "photos" / file.name).read_bytes() == file.read_bytes()
 

@@ -39,6 +39,24 @@ def test_a_right_version_is_right(dataset: Dataset) -> None:
     assert steps[-1] == (5 + 3, 3006)
 
 
+def test_places_that_some_readers_take_for_one_are_counted_and_right(committed: Any, dataset: Dataset) -> None:
+    for path in (b"A", b"Twin/x", "caf\u00e9".encode(), "cafe\u0301".encode(), b"odd\xfe"):
+        committed.write(path, b"one")
+    committed.checkpoint()
+    committed.commit()
+
+    proved = verify(dataset, "latest")
+
+    assert proved.is_right, proved.problems
+    assert proved.collision_count == 3
+    assert set(map(str, proved.collisions)) == {
+        "films/A and films/a",
+        "films/Twin and films/twin",
+        r"films/cafe\u0301 and films/caf\xe9",
+    }
+    assert verify(dataset, "v1").collisions == ()
+
+
 def test_a_flipped_byte_is_found_by_reading(committed: Any, dataset: Dataset) -> None:
     committed.objects.put(object_key(content_hash(b"two" * 1000), 1), b"twx" + b"two" * 999)
 
