@@ -39,8 +39,9 @@ log = logs.logger()
 SWEEP_SECONDS = 3600.0
 """Between two sweeps: of an age of a day an hour is little, and a sweep lists every unfinished upload."""
 
-_AT_ONCE = 100
-"""Orphans that one sweep takes on, two requests each: the next batch waits for it. Then the next sweep goes on."""
+_AT_ONCE = 25
+"""Orphans that one sweep takes on, two requests each: at 300 ms a request the next batch waits 15 s. The sweep after
+that batch goes on."""
 
 
 @dataclass(frozen=True, slots=True)
