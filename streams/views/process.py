@@ -94,24 +94,24 @@ class ViewsProcess:
             if time.monotonic() >= due:
                 due = time.monotonic() + _WATCH_SECONDS
                 ends = self._ends()
+                if ends is None:
+                    watchdog.forgive()
                 # Where another member of the group does the reading, this one waits for its place and is well.
-                if ends is not None and watchdog.is_stuck(
-                    time.monotonic(), end=ends[0], taken=application.taken + ends[1]
-                ):
-                    return f"nothing was read for {STUCK_SECONDS:.0f} s, although the log grows"
+                elif watchdog.is_stuck(time.monotonic(), end=ends[0], committed=ends[1], taken=application.taken):
+                    return f"nothing was read for {STUCK_SECONDS:.0f} s, although more is on the log"
         self._board.enter(Phase.draining)
         return ""
 
     def _ends(self) -> tuple[int, int] | None:
-        """Where the log ends, and where the group has read to; None while Kafka does not answer."""
+        """Where the log ends, and where the group has read to, or begins; None while Kafka does not answer."""
         try:
-            _, end = self._reader.get_watermark_offsets(self._place, timeout=_PROBE_SECONDS, cached=False)
+            beginning, end = self._reader.get_watermark_offsets(self._place, timeout=_PROBE_SECONDS, cached=False)
             [committed] = self._reader.committed([self._place], timeout=_PROBE_SECONDS)
         except KafkaException as error:
             self._board.degrade(_KAFKA, str(self._kafka.mapped(error)))
             return None
         self._board.recover(_KAFKA)
-        return end, committed.offset
+        return end, max(beginning, committed.offset)
 
     def _start_over_after(self, why: str, failures: int) -> None:
         self._board.degrade(_FAUST, f"The views start over: {why}.")
