@@ -93,7 +93,7 @@ class River:
 
     def lose(self, name: str) -> None:
         """Somebody deletes the object of a file in S3."""
-        (address,) = [entry["physical_address"] for entry in self._listing("main") if entry["path"] == name]
+        (address,) = [entry["physical_address"] for entry in self._listing() if entry["path"] == name]
         bucket, _, key = address.removeprefix("s3://").partition("/")
         client(self.bucket).delete_object(Bucket=bucket, Key=key)
 
@@ -105,11 +105,12 @@ class River:
             if path.is_file() and not path.is_symlink()
         }
 
-    def version(self, reference: str = "main") -> dict[str, str]:
-        """SHA-256 of every file of a version, found by lakeFS and read from S3 by the address that lakeFS names."""
+    def version(self) -> dict[str, str]:
+        """SHA-256 of every file of the newest version, found by lakeFS and read from S3 by the address that lakeFS
+        names."""
         s3 = client(self.bucket)
         found = {}
-        for entry in self._listing(reference):
+        for entry in self._listing():
             bucket, _, key = entry["physical_address"].removeprefix("s3://").partition("/")
             with s3.get_object(Bucket=bucket, Key=key)["Body"] as body:
                 data = body.read()
@@ -117,7 +118,9 @@ class River:
             found[entry["path"]] = hashlib.sha256(data).hexdigest()
         return found
 
-    def _listing(self, reference: str) -> Iterator[dict[str, Any]]:
+    def _listing(self) -> Iterator[dict[str, Any]]:
+        """The newest version by its commit: the branch main follows a moment after a version is published."""
+        reference = json.loads(self.run("dataset", "log", "--json"))[0]["commit_id"]
         parts = urllib.parse.urlsplit(self.lakefs)
         after = ""
         while True:
