@@ -19,6 +19,9 @@ TRANSFERS = 16
 """Files at once, for every peer: what headwater's upload does by default."""
 PARTS = 6
 """Parts of one large file at once, for rclone: as headwater. s5cmd sends 5."""
+PART_SIZE = "16M"
+"""rclone's own 5 MiB make 820 parts of 4 GiB, which versitygw cannot complete on ext4: their metadata is larger than
+the attributes of a file may be, and rclone tries for minutes. Larger parts are no disadvantage to it."""
 
 
 def rclone_copy(folder: Path, server: S3Config) -> float:
@@ -86,6 +89,8 @@ _RCLONE = (
     "ERROR",
     "--s3-upload-concurrency",
     str(PARTS),
+    "--s3-chunk-size",
+    PART_SIZE,
 )
 
 
