@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -15,6 +18,9 @@ from headwater.schemas.codec import decode, encode
 from headwater.schemas.records import ObjectStored, Record
 from headwater.schemas.topics import DEAD_LETTERS, Topic
 from headwater.stack.addresses import Addresses
+from headwater.streams.runtime.config import MemberConfig
+from headwater.streams.runtime.member import Member
+from headwater.streams.runtime.processor import Processor
 
 
 class Log:
@@ -75,6 +81,20 @@ class Log:
         found = consumer.committed(places, 10)
         consumer.close()
         return {place.partition: place.offset for place in found if place.offset >= 0}
+
+    @contextmanager
+    def running(self, processor: Processor, folder: Path) -> Iterator[Member]:
+        """A member in a thread; afterwards it was drained."""
+        config = MemberConfig(slot_folder=folder, retry_base_seconds=0.01, retry_most_seconds=0.05)
+        member = Member(self.kafka, processor, config)
+        thread = Thread(target=member.run, daemon=True)
+        thread.start()
+        try:
+            yield member
+        finally:
+            member.stop()
+            thread.join(40)
+            assert not thread.is_alive()
 
 
 @pytest.fixture(scope="session")

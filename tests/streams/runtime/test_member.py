@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -64,20 +63,6 @@ def number(one: Input) -> int:
     return one.record.size
 
 
-@contextmanager
-def running(log: Any, till: Till, folder: Path) -> Iterator[Member]:
-    """The member in a thread; afterwards it was drained."""
-    member = Member(log.kafka, till, MemberConfig(slot_folder=folder, retry_base_seconds=0.01, retry_most_seconds=0.05))
-    thread = Thread(target=member.run, daemon=True)
-    thread.start()
-    try:
-        yield member
-    finally:
-        member.stop()
-        thread.join(40)
-        assert not thread.is_alive()
-
-
 class ForgetfulKafka(Kafka):
     """Its first transaction that takes offsets forgets its time-out, as librdkafka does (#5456): the call does not
     return before ``returns`` is set."""
@@ -112,7 +97,7 @@ def test_a_transaction_that_never_answers_is_given_up_and_the_batch_is_committed
     log.place_orders(range(20))
     log.kafka = ForgetfulKafka(log.kafka.config)
     try:
-        with running(log, Till("forgotten"), tmp_path):
+        with log.running(Till("forgotten"), tmp_path):
             eventually(lambda: log.receipt_numbers() == list(range(20)), within_seconds=20)
             eventually(lambda: sum(log.committed("forgotten").values()) == 20)
         assert log.kafka.hung.is_set()
@@ -135,7 +120,7 @@ def test_a_poison_record_goes_to_dead_letters_and_its_neighbours_pass_in_order(
     log.write(ORDERS, [(order.key(), encode(order)) for order in orders], partition=2, color=b"red")
     till = Till("poisoned", trouble)
 
-    with running(log, till, tmp_path):
+    with log.running(till, tmp_path):
         eventually(lambda: len(log.receipt_numbers()) == 9 and log.records(DEAD_LETTERS), within_seconds=20)
 
     [dead] = log.records(DEAD_LETTERS)
@@ -164,7 +149,7 @@ def test_an_unexpected_error_gets_five_tries_and_is_buried_with_its_stack(
             raise KeyError("a fault of ours")
 
     log.place_orders(range(3))
-    with running(log, Till("faulty", trouble), tmp_path):
+    with log.running(Till("faulty", trouble), tmp_path):
         eventually(lambda: len(log.receipt_numbers()) == 2 and log.records(DEAD_LETTERS), within_seconds=20)
 
     [dead] = log.records(DEAD_LETTERS)
@@ -181,7 +166,7 @@ def test_what_does_not_decode_goes_to_dead_letters_with_its_bytes_and_counts_its
     log.place_orders([7])
 
     till = Till("strict")
-    with running(log, till, tmp_path):
+    with log.running(till, tmp_path):
         eventually(lambda: log.receipt_numbers() == [7] and len(log.records(DEAD_LETTERS)) == 2, within_seconds=20)
 
     dead = sorted(log.records(DEAD_LETTERS), key=lambda letter: letter.redrives)
@@ -200,7 +185,7 @@ def test_a_poison_record_of_any_size_leaves_a_letter_that_fits_and_holds_up_nobo
     log.write(ORDERS, [(b"k" * 40_000, value)], trail=b"h" * 40_000)
     log.place_orders([7])
 
-    with running(log, Till("burdened"), tmp_path):
+    with log.running(Till("burdened"), tmp_path):
         eventually(lambda: log.receipt_numbers() == [7] and log.records(DEAD_LETTERS), within_seconds=30)
 
     [dead] = log.records(DEAD_LETTERS)
@@ -219,7 +204,7 @@ def test_an_input_that_is_passed_on_goes_as_it_came_and_is_not_decoded(
             return [Output(RECEIPTS, one) for one in batch.inputs]
 
     log.write(ORDERS, [(b"key", b"no record of ours"), (b"key", None)], color=b"red")
-    with running(log, Pipe("pipe"), tmp_path):
+    with log.running(Pipe("pipe"), tmp_path):
         passed = eventually(lambda: found if len(found := log.messages(RECEIPTS)) == 2 else None, within_seconds=20)
 
     assert [(m.key(), m.value(), m.headers()) for m in passed] == [
@@ -241,7 +226,7 @@ def test_an_outage_is_waited_for_and_told_and_nothing_is_lost_or_dead(
 
     log.place_orders(range(30))
     name = f"waiting-{type(error).__name__}"
-    with running(log, Till(name, trouble), tmp_path) as member:
+    with log.running(Till(name, trouble), tmp_path) as member:
         eventually(lambda: member.state().phase is Phase.degraded, within_seconds=20)
         assert member.state().reason == str(error)
         assert metric("group_state", group=name, phase="degraded") == 1
@@ -261,7 +246,7 @@ def test_a_member_told_to_stop_in_an_outage_releases_its_batch(
         raise Transient("away for good")
 
     log.place_orders(range(3))
-    with running(log, Till("released", trouble), tmp_path) as member:
+    with log.running(Till("released", trouble), tmp_path) as member:
         eventually(lambda: member.state().phase is Phase.degraded, within_seconds=20)
     assert log.committed("released") == {}
 
@@ -270,7 +255,7 @@ def test_outputs_carry_producer_event_time_and_the_trace_of_their_cause(
     log: Any, tmp_path: Path, eventually: Callable[..., Any]
 ) -> None:
     log.place_orders([1], traceparent=TRACE)
-    with running(log, Till("traced"), tmp_path):
+    with log.running(Till("traced"), tmp_path):
         eventually(lambda: log.receipt_numbers() == [1], within_seconds=20)
 
     [message] = log.messages(RECEIPTS)
@@ -296,7 +281,7 @@ def test_a_group_that_has_read_everything_has_no_lag_behind_transaction_markers(
 
     reader = log.kafka.consumer("onlooker")
     try:
-        with running(log, Till("punctual"), tmp_path):
+        with log.running(Till("punctual"), tmp_path):
             eventually(lambda: log.committed("punctual").get(0) == end(reader) == 2, within_seconds=20)
     finally:
         reader.close()

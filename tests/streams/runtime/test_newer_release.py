@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import fastavro
@@ -18,8 +16,6 @@ from headwater.rules.errors import HeadwaterError
 from headwater.schemas import codec
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.topics import DEAD_LETTERS, Topic
-from headwater.streams.runtime.config import MemberConfig
-from headwater.streams.runtime.member import Member
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.runtime.state import Phase
 
@@ -38,20 +34,6 @@ class Till:
 
     def bury(self, dead: Input, error: HeadwaterError) -> Sequence[Output]:
         raise AssertionError(f"buried {dead}: {error}")
-
-
-@contextmanager
-def running(log: Any, folder: Path) -> Iterator[Member]:
-    config = MemberConfig(slot_folder=folder, retry_base_seconds=0.01, retry_most_seconds=0.05)
-    member = Member(log.kafka, Till(), config)
-    thread = Thread(target=member.run, daemon=True)
-    thread.start()
-    try:
-        yield member
-    finally:
-        member.stop()
-        thread.join(40)
-        assert not thread.is_alive()
 
 
 def newer_schema() -> codec.PublishedSchema:
@@ -75,7 +57,7 @@ def test_a_group_waits_at_a_newer_record_and_the_upgrade_goes_on_there(
     log.write(ORDERS, [((2).to_bytes(32, "big"), struct.pack(">bI", 0, schema.id) + body.read_bytes())])
     log.place_orders([3])
 
-    with running(log, tmp_path) as old:
+    with log.running(Till(), tmp_path) as old:
         eventually(lambda: old.state().phase is Phase.degraded, within_seconds=20)
         assert f"schema {schema.id}, which a newer release" in old.state().reason
         assert "Upgrade this process" in old.state().reason
@@ -86,6 +68,6 @@ def test_a_group_waits_at_a_newer_record_and_the_upgrade_goes_on_there(
     ours = codec.newest("object_stored")
     monkeypatch.setattr(codec, "history", lambda: known)
     monkeypatch.setattr(codec, "newest", lambda _: ours)  # what the old release read is still what this test reads
-    with running(log, tmp_path):
+    with log.running(Till(), tmp_path):
         eventually(lambda: log.receipt_numbers() == [1, 2, 3], within_seconds=20)
     assert log.records(DEAD_LETTERS) == []
