@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 from headwater.connectors.catalog import versions
@@ -13,8 +14,13 @@ History = dict[bytes, list[tuple[int, bytes | None]]]
 """Of each path its states: (seq, hash of the content; None: gone)."""
 
 
-def live(world: Any, steps: int, seed: int) -> History:
-    """Write, rename and delete at random, with a checkpoint now and then."""
+def published(world: Any) -> list[versions.Version]:
+    with world.catalog.transaction() as transaction:
+        return versions.published(transaction, world.dataset, 1000)[::-1]
+
+
+def live(world: Any, steps: int, seed: int, until_versions: int) -> History:
+    """Write, rename and delete at random, with a checkpoint now and then, at least until so many versions are made."""
     chance = random.Random(seed)
     paths = [b"%d" % number for number in range(8)]
     history: History = {}
@@ -22,7 +28,9 @@ def live(world: Any, steps: int, seed: int) -> History:
     def note(path: bytes, content: bytes | None) -> None:
         history.setdefault(path, []).append((world.seq, content))
 
-    for step in range(steps):
+    deadline, step = time.monotonic() + 60, 0
+    while step < steps or (len(published(world)) < until_versions and time.monotonic() < deadline):
+        step += 1
         path, other, what = chance.choice(paths), chance.choice(paths), chance.random()
         if what < 0.2 and path in world.tree and path != other:
             content = content_hash(world.tree[path])
@@ -44,15 +52,14 @@ def live(world: Any, steps: int, seed: int) -> History:
 def test_each_version_holds_what_its_cut_promises(world: Any) -> None:
     world.start(every_seconds=0.0, poll_seconds=0.0)
 
-    history = live(world, steps=150, seed=20)
+    history = live(world, steps=150, seed=20, until_versions=4)
     for data in list(world.tree.values()):
         world.verified(data)
     world.checkpoint()
     assert not world.stop()
     world.commit()
 
-    with world.catalog.transaction() as transaction:
-        made = versions.published(transaction, world.dataset, 1000)[::-1]
+    made = published(world)
     assert len(made) > 3
     for version in made:
         with world.catalog.transaction() as transaction:
