@@ -21,8 +21,10 @@ import fastavro
 from fastavro.types import AvroMessage
 
 from headwater.rules.errors import BadRecord, NewerRecord
-from headwater.schemas import records
+from headwater.schemas import cast_records, records
 from headwater.schemas.records import Record
+
+RECORDS: tuple[type[Record], ...] = (*records.ALL, *cast_records.ALL)
 
 _FRAME = struct.Struct(">bI")
 _MAGIC = 0
@@ -62,7 +64,7 @@ def newest(name: str) -> PublishedSchema:
 
 @cache
 def _record_types() -> dict[str, type[Record]]:
-    return {record.schema_name: record for record in records.ALL}
+    return {record.schema_name: record for record in RECORDS}
 
 
 def _to_plain(value: Any) -> AvroMessage:
@@ -93,13 +95,19 @@ def _builders(name: str) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     for field, hint in hints.items():
         if isinstance(hint, type) and issubclass(hint, StrEnum):
             found.append((field, hint))
-        elif get_origin(hint) is tuple:
+        elif _nested(hint):
             found.append((field, partial(_build_all, get_args(hint)[0])))
+        elif get_origin(hint) is tuple:
+            found.append((field, tuple))
     return tuple(found)
 
 
 def _build_all(item: type[Any], plain: list[dict[str, Any]]) -> tuple[Any, ...]:
     return tuple(item(**fields_of) for fields_of in plain)
+
+
+def _nested(hint: Any) -> bool:
+    return get_origin(hint) is tuple and is_dataclass(get_args(hint)[0])
 
 
 def encode(record: Record) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from headwater.schemas import records
+from headwater.schemas import cast_records, records
 from headwater.schemas.records import Record
 
 FOR_EVER = None
@@ -47,6 +47,13 @@ VIEWS_SAMPLES = Topic(
 """The table of the views. Faust derives the name; what is a day old was forgotten long before."""
 VIEWS_STAGES = Topic("views.stages", records.StageView, "stage", 1, timedelta(days=1), compacted=True)
 VIEWS_GROUPS = Topic("views.groups", records.GroupView, "group", 1, timedelta(days=1), compacted=True)
+CAST_MANIFESTS = Topic("cast.manifests", cast_records.CastManifest, "epoch", 1)
+CAST_MEMBERS = Topic("cast.members", cast_records.CastMember, "host", 64, FOR_EVER, compacted=True)
+"""The partition is that of the rack's name, for this topic and for cast.availability: a peer reads its rack's."""
+CAST_AVAILABILITY = Topic("cast.availability", cast_records.CastAvailability, "epoch/number", 64, timedelta(hours=6))
+CAST_RACKS = Topic("cast.racks", cast_records.CastRack, "epoch/rack", 1, timedelta(days=1), compacted=True)
+CAST_PROGRESS = Topic("cast.progress", cast_records.CastProgress, "epoch/host", 1)
+CAST_EVENTS = Topic("cast.events", cast_records.CastEvent, "epoch", 1)
 
 
 def fs_changes(site: str) -> Topic:
@@ -71,4 +78,10 @@ def catalogue(sites: tuple[str, ...]) -> tuple[Topic, ...]:
         VIEWS_SAMPLES,
         VIEWS_STAGES,
         VIEWS_GROUPS,
+        CAST_MANIFESTS,
+        CAST_MEMBERS,
+        CAST_AVAILABILITY,
+        CAST_RACKS,
+        CAST_PROGRESS,
+        CAST_EVENTS,
     )
