@@ -13,6 +13,7 @@ from typer._click.exceptions import ClickException
 
 from headwater import __version__
 from headwater.cli import (
+    cast,
     consent,
     dataset,
     dead,
@@ -74,7 +75,8 @@ def headwater(
     frame.config, frame.assignments, frame.debug = config, tuple(assignments or ()), debug
 
 
-_RUN, _CARRY, _LOOK, _VERSIONS = "Bring it up", "Carry files", "Look into the log", "Versions of a dataset"
+_RUN, _CARRY, _CAST = "Bring it up", "Carry files", "One file to many hosts"
+_LOOK, _VERSIONS = "Look into the log", "Versions of a dataset"
 app.command("up", rich_help_panel=_RUN)(processes.up)
 app.command("down", rich_help_panel=_RUN)(processes.down)
 app.command("status", rich_help_panel=_RUN)(processes.status)
@@ -85,6 +87,7 @@ app.command("sync", rich_help_panel=_CARRY)(sync.sync)
 app.command("run", rich_help_panel=_CARRY)(run.run)
 app.command("consent", rich_help_panel=_CARRY)(consent.consent)
 app.command("progress", rich_help_panel=_CARRY)(progress.progress)
+app.add_typer(cast.app, name="cast", rich_help_panel=_CAST)
 app.add_typer(topics.app, name="topics", rich_help_panel=_LOOK)
 app.command("fleet", rich_help_panel=_LOOK)(fleet.fleet)
 app.command("lag", rich_help_panel=_LOOK)(lag.lag)

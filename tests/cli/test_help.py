@@ -15,6 +15,7 @@ COMMANDS = {
     "run": [],
     "consent": [],
     "progress": [],
+    "cast": ["analyze"],
     "topics": ["apply", "describe"],
     "fleet": [],
     "lag": [],
