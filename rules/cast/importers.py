@@ -46,3 +46,12 @@ def parent(position: int) -> int | None:
 def children(position: int, racks: int) -> range:
     """The places to which the rack at ``position`` hands the chunk on."""
     return range(min(racks, position * FANOUT + 1), min(racks, position * FANOUT + FANOUT + 1))
+
+
+def told(position: int, racks: int) -> tuple[int, ...]:
+    """The places whose importers hear of the chunk from the importer at ``position``: children, and the parent.
+
+    The parent has it already where the chunk came down the tree; where it came another way, this is how it goes up.
+    """
+    above = () if position == 0 else ((position - 1) // FANOUT,)
+    return (*children(position, racks), *above)
