@@ -7,6 +7,7 @@
     │   │   └── NewerRecord  a newer release wrote it: groups wait for the upgrade of their process
     │   ├── TopicMismatch    a topic is missing or differs from the catalogue
     │   ├── Refused          the other system understood and said no (credentials, permissions, quota)
+    │   │   └── NoSpace      the disk, or the quota on it, has no room: ``facts`` say needed and free bytes
     │   ├── Fenced           a newer epoch owns what this process held: it must stop writing
     │   ├── Torn             the bytes of a file no longer match the event that described them
     │   ├── Corrupt          stored bytes differ from their hash
@@ -67,6 +68,10 @@ class TopicMismatch(Permanent):
 
 class Refused(Permanent):
     exit_code = 77  # EX_NOPERM
+
+
+class NoSpace(Refused):
+    exit_code = 73  # EX_CANTCREAT
 
 
 class Fenced(Permanent):
