@@ -47,13 +47,16 @@ VIEWS_SAMPLES = Topic(
 """The table of the views. Faust derives the name; what is a day old was forgotten long before."""
 VIEWS_STAGES = Topic("views.stages", records.StageView, "stage", 1, timedelta(days=1), compacted=True)
 VIEWS_GROUPS = Topic("views.groups", records.GroupView, "group", 1, timedelta(days=1), compacted=True)
-CAST_MANIFESTS = Topic("cast.manifests", cast_records.CastManifest, "epoch", 1)
-CAST_MEMBERS = Topic("cast.members", cast_records.CastMember, "host", 64, FOR_EVER, compacted=True)
+CAST_MANIFESTS = Topic("cast.manifests", cast_records.CastManifest, "epoch", 1, log_time=True)
+"""The topics of casts bear the log's time: no clock of a thousand hosts decides who is silent or how long it took."""
+CAST_MEMBERS = Topic("cast.members", cast_records.CastMember, "host", 64, FOR_EVER, compacted=True, log_time=True)
 """The partition is that of the rack's name, for this topic and for cast.availability: a peer reads its rack's."""
-CAST_AVAILABILITY = Topic("cast.availability", cast_records.CastAvailability, "epoch/number", 64, timedelta(hours=6))
+CAST_AVAILABILITY = Topic(
+    "cast.availability", cast_records.CastAvailability, "epoch/number", 64, timedelta(hours=6), log_time=True
+)
 CAST_RACKS = Topic("cast.racks", cast_records.CastRack, "epoch/rack", 1, timedelta(days=1), compacted=True)
-CAST_PROGRESS = Topic("cast.progress", cast_records.CastProgress, "epoch/host", 1)
-CAST_EVENTS = Topic("cast.events", cast_records.CastEvent, "epoch", 1)
+CAST_PROGRESS = Topic("cast.progress", cast_records.CastProgress, "epoch/host", 1, log_time=True)
+CAST_EVENTS = Topic("cast.events", cast_records.CastEvent, "epoch", 1, log_time=True)
 
 
 def fs_changes(site: str) -> Topic:

@@ -1,0 +1,52 @@
+"""Follows partitions from given offsets on: what was there, then what comes; commits nothing, needs no group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from headwater.connectors.kafka import offsets
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.offsets import Place
+
+_AT_A_TIME = 1_000
+_WAIT_SECONDS = 0.5
+
+
+class Following:
+    """A consumer of its own. Not safe for threads. Methods raise what Kafka's errors are mapped to."""
+
+    def __init__(self, kafka: Kafka, starts: Mapping[Place, int]) -> None:
+        self._kafka = kafka
+        self._positions = dict(starts)
+        # At the end of a partition the broker answers after this wait, not after its usual half second.
+        self._consumer: Consumer = kafka.consumer("follow", enable_partition_eof=True, fetch_wait_max_ms=100)
+        self._consumer.assign([TopicPartition(*place, at) for place, at in starts.items()])
+
+    def catch_up(self) -> Iterator[Message]:
+        """The messages up to where the partitions ended when this was called."""
+        ends = offsets.ends(self._kafka, self._positions)
+        while any(self._positions[place] < end for place, end in ends.items()):
+            yield from self.read(_WAIT_SECONDS)
+
+    def read(self, within_seconds: float) -> list[Message]:
+        """What has come, each partition in order; waits as long for a first message. Empty where none came."""
+        try:
+            came = self._consumer.consume(_AT_A_TIME, within_seconds)
+        except KafkaException as error:
+            raise self._kafka.mapped(error, asked="Topics were being followed.") from error
+        messages = []
+        for message in came:
+            error, place, offset = message.error(), (message.topic() or "", message.partition() or 0), message.offset()
+            if error is None:
+                messages.append(message)
+                self._positions[place] = (offset or 0) + 1
+            elif error.code() == KafkaError._PARTITION_EOF:  # past the marks of transactions
+                self._positions[place] = max(self._positions[place], offset or 0)
+            else:
+                raise self._kafka.mapped(error, asked="Topics were being followed.")
+        return messages
+
+    def close(self) -> None:
+        self._consumer.close()
