@@ -34,8 +34,8 @@ class Following:
         """What has come, each partition in order; waits as long for a first message. Empty where none came."""
         try:
             came = self._consumer.consume(_AT_A_TIME, within_seconds)
-        except KafkaException as error:
-            raise self._kafka.mapped(error, asked="Topics were being followed.") from error
+        except KafkaException as failed:
+            raise self._kafka.mapped(failed, asked="Topics were being followed.") from failed
         messages = []
         for message in came:
             error, place, offset = message.error(), (message.topic() or "", message.partition() or 0), message.offset()
