@@ -2,8 +2,8 @@
 
 Progressive filling, all bottlenecks of a round at once: a link whose equal share is the lowest that any of its
 transfers meets on its way is a bottleneck now, whatever happens elsewhere; its transfers get that share, and what is
-left is shared anew. With ``tolerance`` 0 and rounds enough the result is exact. Otherwise it is still within every capacity:
-a transfer never gets more than the least equal share on its way.
+left is shared anew. With ``tolerance`` 0 and rounds enough the result is exact. Otherwise it is still within every
+capacity: a transfer never gets more than the least equal share on its way.
 """
 
 from __future__ import annotations
