@@ -25,8 +25,8 @@ class Fleet:
     """One origin outside all racks, and the hosts of the racks, which are equal but for the slow ones.
 
     Rates are bytes of payload a second in each direction, both at once. A rack's uplink carries what its hosts' links
-    carry together, divided by ``oversubscription``. A disk reads and writes at ``disk_bytes_per_second`` at once; None
-    is one that never limits. Raises BadSettings where there is no such fleet.
+    carry together, divided by ``oversubscription``. Disks read and write at once; ``disk_bytes_per_second`` is for both
+    together. None never limits. Raises BadSettings where there is no such fleet.
     """
 
     hosts: int
@@ -36,6 +36,8 @@ class Fleet:
     oversubscription: float = 1.0
     slow_hosts: int = 0
     slow_share: float = 1.0
+    disk_read_bytes_per_second: float | None = None
+    disk_write_bytes_per_second: float | None = None
     disk_bytes_per_second: float | None = None
     page_cache: bool = True
     hash_bytes_per_second: float | None = None
@@ -72,7 +74,10 @@ class Bound:
 
 
 def bounds(size: int, fleet: Fleet, copies_per_rack: float = 1.0) -> tuple[Bound, ...]:
-    """Every bound for ``size`` bytes to the hosts that are not slow, with so many copies of a chunk entering a rack."""
+    """Every bound for ``size`` bytes to the hosts that are not slow, with so many copies of a chunk entering a rack.
+
+    Without page cache each copy that is sent is read from somebody's disk, the origin's among them.
+    """
     healthy = fleet.hosts - fleet.slow_hosts
     rack_rate = fleet.smallest_rack * fleet.host_bytes_per_second / fleet.oversubscription
     found = [
@@ -81,11 +86,14 @@ def bounds(size: int, fleet: Fleet, copies_per_rack: float = 1.0) -> tuple[Bound
         Bound("all uplinks together", "N F / (u + Σ uᵢ)", healthy * size / fleet.uplinks_bytes_per_second),
         Bound("rack's uplink", "m F o / (H B)", copies_per_rack * size / rack_rate),
     ]
-    if fleet.disk_bytes_per_second is not None:
-        found.append(Bound("disk, written", "F / w", size / fleet.disk_bytes_per_second))
-        if not fleet.page_cache:  # each copy that is sent is read from somebody's disk, the origin's among them
-            read = healthy * size / ((fleet.hosts + 1) * fleet.disk_bytes_per_second)
-            found.append(Bound("disks, read to send again", "N F / Σ rᵢ", read))
+    read = 0.0 if fleet.page_cache else healthy * size / (fleet.hosts + 1)
+    for resource, formula, amount, rate in (
+        ("disk, written", "F / w", size, fleet.disk_write_bytes_per_second),
+        ("disk, read to send again", "N F / ((N+1) r)", read, fleet.disk_read_bytes_per_second),
+        ("disk, written and read", "F (1 + N/(N+1)) / b", size + read, fleet.disk_bytes_per_second),
+    ):
+        if rate is not None and amount:
+            found.append(Bound(resource, formula, amount / rate))
     if fleet.hash_bytes_per_second is not None:
         found.append(Bound("hashing at the origin", "F / h", size / fleet.hash_bytes_per_second))
     return tuple(found)

@@ -79,7 +79,8 @@ def fleet_of(
         oversubscription=oversubscription,
         slow_hosts=slow.count if slow else 0,
         slow_share=slow.share if slow else 1.0,
-        disk_bytes_per_second=disk,
+        disk_read_bytes_per_second=disk,
+        disk_write_bytes_per_second=disk,
         page_cache=disk is None,
     )
 

@@ -39,13 +39,13 @@ def test_a_rack_limits_when_chunks_enter_it_six_times():
 
 
 def test_disks_without_page_cache_limit_a_terabyte():
-    fleet = replace(FLEET, disk_bytes_per_second=3 * GB, page_cache=False)
+    fleet = replace(FLEET, disk_read_bytes_per_second=3 * GB, disk_write_bytes_per_second=3 * GB, page_cache=False)
     found = seconds(1000 * GB, fleet)
 
     assert found["disk, written"] == 333.333
-    assert found["disks, read to send again"] == 333.0  # a thousand copies off 1,001 disks
+    assert found["disk, read to send again"] == 333.0  # a thousand copies off 1,001 disks
     assert [bound.resource for bound in binding(bounds(1000 * GB, fleet))] == ["disk, written"]
-    assert "disks, read to send again" not in seconds(1000 * GB, replace(fleet, page_cache=True))
+    assert "disk, read to send again" not in seconds(1000 * GB, replace(fleet, page_cache=True))
 
 
 def test_one_core_that_hashes_limits_the_origin():
