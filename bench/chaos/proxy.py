@@ -23,9 +23,12 @@ class Observer(Protocol):
 
 
 class Proxy:
-    """``port`` leads to ``server_port``. The faults may be called from any thread and hold until ``heal``."""
+    """``port``, at the address ``host``, leads to ``server_port``. The faults may be called from any thread and hold
+    until ``heal``."""
 
-    def __init__(self, server_port: int, port: int, observer: Callable[[], Observer] | None = None) -> None:
+    def __init__(
+        self, server_port: int, port: int, observer: Callable[[], Observer] | None = None, host: str = HOST
+    ) -> None:
         self.server_port = server_port
         self.port = port
         self._observer = observer
@@ -35,7 +38,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._flowing = asyncio.Event()
         self._flowing.set()
-        listener = socket.create_server((HOST, port), backlog=256)
+        listener = socket.create_server((host, port), backlog=256)
         self._thread = threading.Thread(target=self._serve, args=[listener], name=f"proxy-{port}", daemon=True)
         self._thread.start()
 
