@@ -90,14 +90,17 @@ def announce(
 
 
 def seal(transaction: Transaction, epoch: int, root: bytes) -> None:
-    """The whole file is hashed and was found unchanged. Raises Fenced where the cast ended before, with the reason."""
+    """The whole file is hashed and was found unchanged; said again, it changes nothing.
+
+    Raises Fenced where the cast ended before, with the reason.
+    """
     done = transaction.execute(
         "UPDATE casts SET state = 'sealed', told = false, changed_at = now(), root = %s, "
         "reason = 'the source was found unchanged' WHERE epoch = %s AND state = 'announced'",
         [root, epoch],
     )
-    if not done.rowcount:
-        raise ended(by_epoch(transaction, epoch))
+    if not done.rowcount and ((cast := by_epoch(transaction, epoch)).state, cast.root) != (ManifestState.sealed, root):
+        raise ended(cast)
 
 
 def end(transaction: Transaction, epoch: int, state: ManifestState, reason: str) -> bool:
