@@ -64,5 +64,6 @@ def _boto_config(config: S3Config) -> Config:
         # makes some servers refuse the request, and would have to be kept per part until Complete.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
+        signature_version="s3v4",  # else presigned addresses are of version 2, which servers refuse
         s3={"addressing_style": "path" if config.endpoint else "auto", "payload_signing_enabled": True},
     )

@@ -25,6 +25,9 @@ from headwater.rules.errors import Corrupt, NotFound
 CHUNK_BYTES = 8 * 1024 * 1024
 """What ``chunks`` yields at least, but for the last: large enough that hashing one releases the GIL for long."""
 
+PRESIGNED_SECONDS = 7 * 86_400
+"""The longest that a signature may be valid (AWS Signature Version 4)."""
+
 
 class PutOutcome(StrEnum):
     stored = "stored"
@@ -133,6 +136,24 @@ class ObjectStore:
         with mapped(self.config, f"GET {key}"):
             for chunk in obstore.get(self._objects, key).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
+
+    def delete(self, key: str) -> None:
+        """Nothing happens where there is no such key."""
+        with mapped(self.config, f"DELETE {key}"):
+            self._multipart.delete_object(Bucket=self.config.bucket, Key=key)
+
+    def presigned(self, key: str, seconds: float) -> str:
+        """An address at which anybody may GET the object, by ranges too, for so long; at most ``PRESIGNED_SECONDS``.
+
+        It says nothing of whether the object is there.
+        """
+        with mapped(self.config, f"Presign {key}"):
+            url = self._multipart.generate_presigned_url(
+                "get_object",
+                Params={"Bucket": self.config.bucket, "Key": key},
+                ExpiresIn=int(min(max(1.0, seconds), PRESIGNED_SECONDS)),
+            )
+        return str(url)
 
     # Multipart uploads
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from headwater.connectors.catalog import sources, versions
-from headwater.connectors.catalog.client import Catalog
+from headwater.connectors.catalog import casts, sources, versions
+from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.observe import metrics
 from headwater.rules.errors import Fenced
@@ -81,6 +82,8 @@ def test_after_a_restore_old_owners_are_fenced_and_what_was_on_its_way_is_wanted
                 [content, state],
             )
 
+        cast = announce_cast(transaction)
+
     with catalog.transaction() as transaction:
         for statement in block("sql").replace("BEGIN;", "").replace("COMMIT;", "").split(";"):
             if statement.strip():
@@ -93,3 +96,12 @@ def test_after_a_restore_old_owners_are_fenced_and_what_was_on_its_way_is_wanted
         assert after.epoch > before.epoch + 1000, "the same index, at once, under an epoch that nobody ever had"
         assert sources.object_states(transaction, [at_work, safe]) == {safe: "verified"}
         assert versions.take_over(transaction, "main", "main").committer_epoch > 1000
+        assert announce_cast(transaction).epoch > cast.epoch + 1000
+        assert [one.epoch for one in casts.untold(transaction, "model", "h")] == [cast.epoch]
+
+
+def announce_cast(transaction: Transaction) -> casts.Cast:
+    return casts.announce(
+        transaction, name="model", origin="h", file=b"/m", file_name="m", size=1, chunk_bytes=1 << 20, targets=(),
+        expires_at=datetime.now(UTC) + timedelta(hours=1),
+    )  # fmt: skip

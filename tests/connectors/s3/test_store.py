@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
 
 import boto3
 import pytest
@@ -160,3 +163,30 @@ def test_sixteen_threads_share_one_client(store: ObjectStore) -> None:
     with ThreadPoolExecutor(16) as pool:
         outcomes = list(pool.map(lambda number: store.put_whole(f"x{number % 50}", b"light"), range(100)))
     assert outcomes.count(PutOutcome.stored) == 50
+
+
+def test_what_is_deleted_is_gone_and_may_be_deleted_again(store: ObjectStore) -> None:
+    store.put("casts/1", b"light")
+    for _ in range(2):
+        store.delete("casts/1")
+    assert store.head("casts/1") is None
+
+
+def test_a_presigned_address_gives_ranges_to_anybody_while_it_is_valid(store: ObjectStore) -> None:
+    store.put("casts/1", b"light travels")
+    url = store.presigned("casts/1", 60)
+
+    request = urllib.request.Request(url, headers={"Range": "bytes=6-8"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert (answer.status, answer.read()) == (206, b"tra")
+    for wrong in (url.partition("?")[0], url.replace("casts/1", "casts/2")):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(wrong, timeout=10)
+        refused.value.close()
+
+
+def test_a_presigned_address_is_never_valid_for_longer_than_a_week(store: ObjectStore) -> None:
+    asked = parse_qs(urlsplit(store.presigned("casts/1", 30 * 86_400)).query)
+
+    assert asked["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
+    assert asked["X-Amz-Expires"] == ["604800"]
