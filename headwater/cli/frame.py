@@ -35,9 +35,9 @@ class Frame:
     def settings(self) -> Settings:
         """Raises BadSettings."""
         from headwater import settings
-        from headwater.stack.home import local_addresses
+        from headwater.stack.home import local_variables
 
-        return settings.load(file=self.config, flags=self.assignments, local_stack=local_addresses)
+        return settings.load(file=self.config, flags=self.assignments, local_stack=local_variables)
 
     @cached_property
     def kafka(self) -> Kafka:
@@ -74,10 +74,10 @@ class Frame:
     def explain(self, error: Unavailable) -> None:
         """Where a server of the local stack does not answer because it is stopped, the error says how to start it."""
         from headwater.rules.errors import BadSettings
-        from headwater.stack.home import local_addresses
+        from headwater.stack.home import local_variables
 
         try:
-            local = local_addresses(self.settings.state_folder)
+            local = local_variables(self.settings.state_folder)
             named = any(address.rpartition("@")[2].partition("/")[0] in error.happened for address in local.values())
             if named and not self.stack.running():
                 error.advice = f"The local stack in {self.settings.state_folder} is stopped: `headwater up` starts it."

@@ -1,6 +1,6 @@
 """The processes of ours that `headwater up` keeps: one member of each group, one committer of each dataset, the views,
-one agent of each configured source. Each is a `headwater run` or `headwater sync`, detached, with a pid file and a
-log."""
+one agent of each configured source, and a peer where a folder for casts is set. Each is a `headwater run`,
+`headwater sync` or `headwater peer`, detached, with a pid file and a log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def wanted(settings: Settings) -> list[Process]:
     members = [Process(group, ("run", group)) for group in GROUPS if group not in ("commit", "views")]
     datasets = sorted({settings.dataset, *(source.dataset for source in settings.sources.values())})
     committers = [Process(f"commit-{dataset}", ("run", "commit", "--dataset", dataset)) for dataset in datasets]
-    return [*agents, *members, *committers, Process("views", ("run", "views"))]
+    peers = [Process("peer", ("peer",))] if settings.peer.into else []
+    return [*agents, *members, *committers, Process("views", ("run", "views")), *peers]
 
 
 def start(process: Process, state_folder: Path, options: tuple[str, ...], environment: Mapping[str, str]) -> Running:

@@ -32,7 +32,7 @@ from headwater.rules.errors import BadSettings, NotFound
 from headwater.stack import processes
 from headwater.stack.addresses import from_environment
 from headwater.stack.description import Ports
-from headwater.stack.home import local_addresses, stack_home
+from headwater.stack.home import local_variables, stack_home
 from headwater.stack.local import Stack
 from headwater.stack.progress import step
 from headwater.stack.server import port_is_free
@@ -142,7 +142,7 @@ def _bring_up(place: Workplace, headwater: CommandLine, screen: Screen) -> setti
     headwater("up")
     screen.waiting("")
     screen.check(f"running: {', '.join(processes.names(place.state))}")
-    return settings.load(file=place.settings_file, environment=environment, local_stack=local_addresses)
+    return settings.load(file=place.settings_file, environment=environment, local_stack=local_variables)
 
 
 def _take_down(headwater: CommandLine, screen: Screen) -> None:

@@ -13,9 +13,13 @@
     [lakefs]                                       HEADWATER_LAKEFS=https://key:secret@host
     [sources.photos]
     root = "/mnt/photos"                           HEADWATER_SOURCES__PHOTOS__ROOT
+    [peer]
+    into = "/srv/models"                           HEADWATER_PEER__INTO
+    key_file = "/run/secrets/peer"                 HEADWATER_PEER__KEY
 
 Secrets come from variables or from files of their own (``<name>_file``), never from flags or the settings file. Where
-a server is named nowhere, the local stack that runs in the state folder is used.
+a server is named nowhere, the local stack that runs in the state folder is used; peers that meet on its Kafka share
+the key that it made, unless they are given another.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.lakefs.config import LakeFSConfig
 from headwater.connectors.s3.config import S3Config
+from headwater.consumers.peer.config import PeerConfig
 from headwater.observe.config import HttpConfig
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.rules.errors import BadSettings
@@ -84,6 +89,7 @@ class Settings(Installation):
     upload: UploadConfig
     verify: VerifyConfig = field(default_factory=VerifyConfig)
     commit: CommitConfig
+    peer: PeerConfig = field(default_factory=PeerConfig)
     sources: Mapping[str, AgentConfig]
 
     def source(self, name: str, root: Path) -> AgentConfig:
@@ -115,7 +121,8 @@ def load(
 ) -> Settings:
     """The settings of this process. ``flags`` are ``section.key=value``; ``folder`` is where relative paths start.
 
-    ``local_stack`` gives the addresses (as the four variables) of the stack that runs in a state folder, if one does.
+    ``local_stack`` gives the stack that runs in a state folder, if one does: its addresses and its peers' key, as
+    variables.
     Raises BadSettings, which names the key, the value, where it came from, and the fix.
     """
     folder = folder or Path.cwd()
@@ -123,12 +130,13 @@ def load(
     given = merged(
         from_file(found) if found else {},
         _addresses(environment, folder),
-        from_environment(_without_addresses(environment), _NAMES, folder),
+        _others(environment, folder),
         from_flags(flags, folder),
     )
     refuse_unknown(given, _NAMES)
     here = build(Installation, {name: given[name] for name in _INSTALLATION if name in given})
-    given = _completed(given, _addresses(local_stack(here.state_folder) if local_stack else {}, folder))
+    local = local_stack(here.state_folder) if local_stack else {}
+    given = _completed(given, merged(_addresses(local, folder), _others(local, folder)))
     parts = {name: _section(given, name) for name in ("member", "upload", "commit", "sources")}
     slots = Given(str(here.state_folder / "slots"), "state_folder", here.state_folder)
     return build(
@@ -142,7 +150,10 @@ def load(
 
 
 def _completed(given: Layer, local: Layer) -> Layer:
-    """A server that is named nowhere is the local stack's; if there is none, its section is left out."""
+    """A server that is named nowhere is the local stack's; if there is none, its section is left out.
+
+    With its Kafka goes its peers' key: who meets elsewhere must be given the key of the fleet there.
+    """
     result = dict(given)
     for section, (noun, address) in _SERVERS.items():
         values = given.get(section, {})
@@ -151,6 +162,8 @@ def _completed(given: Layer, local: Layer) -> Layer:
         result.pop(section, None)
         if section in local:
             result |= merged({section: local[section]}, {section: values})
+            if section == "kafka" and "peer" in local:
+                result |= merged({"peer": local["peer"]}, {"peer": given.get("peer", {})})
     return result
 
 
@@ -206,8 +219,10 @@ def _addresses(environment: Mapping[str, str], folder: Path) -> Layer:
     return layer
 
 
-def _without_addresses(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name not in _ADDRESSES}
+def _others(environment: Mapping[str, str], folder: Path) -> Layer:
+    """What the other variables say, each of them one setting."""
+    rest = {name: value for name, value in environment.items() if name not in _ADDRESSES}
+    return from_environment(rest, _NAMES, folder)
 
 
 def _present(section: Section | None, key: str, variable: str) -> Section:

@@ -17,7 +17,7 @@ from headwater.rules.errors import BadSettings
 
 PREFIX = "HEADWATER_"
 FILE_NAME = "headwater.toml"
-_SECRET = re.compile(r"(password|secret|token|ssl\.key\.pem)", re.IGNORECASE)
+_SECRET = re.compile(r"(password|secret|token|ssl\.key\.pem|^key$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

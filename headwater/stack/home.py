@@ -58,9 +58,11 @@ def stack_home(state_folder: Path) -> Path:
     return state_folder / "stack"
 
 
-def local_addresses(state_folder: Path) -> dict[str, str]:
-    """The addresses of the local stack that was started in this state folder, as variables; empty if none ever was."""
+def local_variables(state_folder: Path) -> dict[str, str]:
+    """The addresses of the local stack that was started in this state folder, and its peers' key, as variables; empty
+    if none ever was."""
     try:
-        return Place.of(stack_home(state_folder).expanduser().resolve()).addresses().environment()
+        place = Place.of(stack_home(state_folder).expanduser().resolve())
     except NotFound:
         return {}
+    return {**place.addresses().environment(), "HEADWATER_PEER__KEY": place.secrets.peer_key}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 
@@ -17,15 +17,20 @@ class Secrets:
     lakefs_access_key: str
     lakefs_secret_key: str
     lakefs_encryption_key: str
+    peer_key: str
+    """What the peers of casts share that meet on this stack's Kafka."""
 
     @classmethod
     def of(cls, home: Path) -> Secrets:
-        """The secrets of the stack at ``home``, made on the first call."""
+        """The secrets of the stack at ``home``, made on the first call. One that an older release did not know is made
+        then, and the others stay."""
         path = home / "secrets.json"
-        if not path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if missing := [field.name for field in fields(cls) if field.name not in kept]:
+            fresh = asdict(cls._fresh())
             draft = path.with_suffix(f".{os.getpid()}")
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump(asdict(cls._fresh()), file)
+                json.dump(kept | {name: fresh[name] for name in missing}, file)
             draft.rename(path)
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
@@ -39,4 +44,5 @@ class Secrets:
             lakefs_access_key=f"AKIAJ{secrets.token_hex(7).upper()}Q",
             lakefs_secret_key=secrets.token_hex(20),
             lakefs_encryption_key=secrets.token_hex(32),
+            peer_key=secrets.token_hex(32),
         )

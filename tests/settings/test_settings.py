@@ -174,6 +174,27 @@ def test_the_local_stack_never_mixes_with_a_server_that_is_named(load):
     assert (found.endpoint, found.access_key_id) == (None, None)
 
 
+def test_peers_share_the_local_stacks_key_where_they_meet_on_its_kafka(load):
+    local = {**SERVERS, "HEADWATER_PEER__KEY": "the local stack's key"}
+
+    def key(*given, **more) -> str | None:
+        return load(*given, local_stack=lambda _: local, **more).peer.key
+
+    assert key() == "the local stack's key"
+    assert key("[peer]\nhost = 'node-7'") == "the local stack's key"
+    assert key(environment={"HEADWATER_PEER__KEY": "the key of the fleet"}) == "the key of the fleet"
+    assert key("[kafka]\nbootstrap_servers = 'broker:9092'") is None, "who meets elsewhere has the key of the fleet there"
+
+
+def test_the_key_of_peers_is_a_secret(tmp_path, load):
+    (tmp_path / "peer.key").write_text("c0ffee c0ffee c0ffee\n")
+
+    found = load("[peer]\nkey_file = 'peer.key'\ninto = 'models'\nport = 9500", local_stack=lambda _: SERVERS)
+
+    assert (found.peer.key, found.peer.into, found.peer.port) == ("c0ffee c0ffee c0ffee", tmp_path / "models", 9500)
+    assert "c0ffee" not in repr(found)
+
+
 @pytest.mark.parametrize(
     ("text", "environment", "flags", "says"),
     [
@@ -204,6 +225,9 @@ def test_the_local_stack_never_mixes_with_a_server_that_is_named(load):
         ("[s3]\nsecret_access_key = 'x'", {}, (), ["holds the secret s3.secret_access_key", "secret_access_key_file"]),
         ("[kafka.client]\n'sasl.password' = 'x'", {}, (), ["the secret kafka.client.sasl.password", "SASL_PASSWORD"]),
         ("[catalog]\ndsn = 'postgresql://u:x@h/d'", {}, (), ["the secret catalog.dsn", "dsn_file"]),
+        ("[peer]\nkey = 'x'", {}, (), ["the secret peer.key", "key_file", "HEADWATER_PEER__KEY"]),
+        ("", {}, ("peer.key=x",), ["--set peer.key", "HEADWATER_PEER__KEY"]),
+        ("", {"HEADWATER_PEER__KEY": "short"}, (), ["peer", "less than 16 characters"]),
         ("", {}, ("s3.secret_access_key=x",), ["--set s3.secret_access_key", "HEADWATER_S3__SECRET_ACCESS_KEY"]),
         ("[s3]\nsecret_access_key_file = 'gone'", {}, (), ["s3.secret_access_key_file", "gone", "No such file"]),
         ("", {"HEADWATER_CONFIG": "gone.toml"}, (), ["gone.toml does not exist", "Correct HEADWATER_CONFIG"]),

@@ -26,7 +26,7 @@ from headwater.settings import load
 from headwater.stack import processes
 from headwater.stack.addresses import Addresses
 from headwater.stack.description import Ports
-from headwater.stack.home import local_addresses
+from headwater.stack.home import local_variables
 from headwater.stack.lakefs import call
 from headwater.stack.local import Stack
 from headwater.stack.s3 import client
@@ -188,8 +188,12 @@ def test_a_running_server_is_not_moved_to_another_port(own: Stack) -> None:
 
 def test_a_process_finds_the_stack_of_its_state_folder(own: Stack, tmp_path: Path) -> None:
     (tmp_path / "stack").symlink_to(own.home)
-    assert local_addresses(tmp_path) == own.addresses().environment()
-    assert local_addresses(tmp_path / "elsewhere") == {}
+    found = local_variables(tmp_path)
+    assert found == own.addresses().environment() | {"HEADWATER_PEER__KEY": found["HEADWATER_PEER__KEY"]}
+    assert load(environment={"HEADWATER_STATE_FOLDER": str(tmp_path)}, local_stack=local_variables).peer.key == (
+        json.loads((own.home / "secrets.json").read_text(encoding="utf-8"))["peer_key"]
+    )
+    assert local_variables(tmp_path / "elsewhere") == {}
 
 
 def test_the_settings_move_a_port(tmp_path: Path) -> None:
