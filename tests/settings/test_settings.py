@@ -183,7 +183,7 @@ def test_peers_share_the_local_stacks_key_where_they_meet_on_its_kafka(load):
     assert key() == "the local stack's key"
     assert key("[peer]\nhost = 'node-7'") == "the local stack's key"
     assert key(environment={"HEADWATER_PEER__KEY": "the key of the fleet"}) == "the key of the fleet"
-    assert key("[kafka]\nbootstrap_servers = 'broker:9092'") is None, "who meets elsewhere has the key of the fleet there"
+    assert key("[kafka]\nbootstrap_servers = 'broker:9092'") is None, "who meets elsewhere is given that key"
 
 
 def test_the_key_of_peers_is_a_secret(tmp_path, load):

@@ -190,8 +190,9 @@ def test_a_process_finds_the_stack_of_its_state_folder(own: Stack, tmp_path: Pat
     (tmp_path / "stack").symlink_to(own.home)
     found = local_variables(tmp_path)
     assert found == own.addresses().environment() | {"HEADWATER_PEER__KEY": found["HEADWATER_PEER__KEY"]}
-    assert load(environment={"HEADWATER_STATE_FOLDER": str(tmp_path)}, local_stack=local_variables).peer.key == (
-        json.loads((own.home / "secrets.json").read_text(encoding="utf-8"))["peer_key"]
+    assert (
+        load(environment={"HEADWATER_STATE_FOLDER": str(tmp_path)}, local_stack=local_variables).peer.key
+        == (json.loads((own.home / "secrets.json").read_text(encoding="utf-8"))["peer_key"])
     )
     assert local_variables(tmp_path / "elsewhere") == {}
 
