@@ -6,8 +6,6 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MIB = 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerConfig:
@@ -25,17 +23,17 @@ class PeerConfig:
     advertised: str | None = None
     """The address under which others reach this host, without a port. None: the one that its own route to Kafka has."""
     uploads: int = 16
-    """Chunks sent at once. Who asks beyond it is told to try another at once: nobody queues."""
-    uploads_per_chunk: int = 2
-    """Of these, of one chunk: forty rack-mates that want the newest one spread it among themselves."""
-    fetches: int = 8
-    """Chunks received at once: each has a thread and a buffer of 1 MiB."""
+    """Chunks that an origin sends at once: each goes to a host that shares its downlink among about nine, so that fewer
+    would leave the uplink idle. Other peers' are the policy's: rules/cast/choice.py."""
+    fetches: int = 24
+    """Chunks received at once, each by a thread with a buffer of 1 MiB: eight from rack-mates, up to sixteen imports.
+    """
     connections: int = 256
     """Connections of others served at once: six for each of forty rack-mates. Beyond it the longest idle one goes."""
     handshakes: int = 64
     """Connections that have not shown the key yet. A storm waits in the kernel's queue of 1,024."""
     handshake_seconds: float = 2.0
-    stall_seconds: float = 10.0
+    stall_seconds: float = 5.0
     """A transfer that moves nothing for so long is cut. The scheduler gives up sooner; this frees what it forgot."""
     idle_seconds: float = 30.0
     """An unused connection is closed after it."""

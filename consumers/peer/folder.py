@@ -2,23 +2,78 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-KEPT = ".headwater-cast"
-"""The folder, below the target folder, of everything that is not an installed file."""
+from headwater.rules.errors import Refused
+from headwater.schemas.cast_manifest import WORK_FOLDER, plain_file_name
+
+_LONGEST_CAST = 200
+"""Bytes of a name."""
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class CastFolder:
-    """A target folder, by descriptor: a symbolic link on any way below it is refused. Close it at the end."""
+    """A target folder, by descriptor: below it no symbolic link is followed. Close it at the end."""
 
     def __init__(self, into: Path) -> None:
         """Makes what is missing. Raises Refused where something else than a folder is in the way."""
-        raise NotImplementedError
+        self.path = into
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            self.into = os.open(into, _DIRECTORY)
+        except OSError as error:
+            raise _refused(into, error) from error
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(WORK_FOLDER, dir_fd=self.into)
+            self.kept = os.open(WORK_FOLDER, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self.into)
+        except OSError as error:
+            os.close(self.into)
+            raise _refused(into / WORK_FOLDER, error) from error
 
     def close(self) -> None:
-        raise NotImplementedError
+        os.close(self.kept)
+        os.close(self.into)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else, thread or process, installs or removes below this folder meanwhile."""
+        descriptor = os.open(".", _DIRECTORY, dir_fd=self.kept)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def open_kept(self, name: str, flags: int) -> int:
+        """A descriptor of a regular file of ours, which no name elsewhere shares. Raises Refused, OSError."""
+        descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=self.kept)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            os.close(descriptor)
+            raise Refused(
+                f"{self.path / WORK_FOLDER / name} is a special file, or linked from elsewhere too.",
+                asked="A cast was to be kept there.",
+                kept="It was left as it is.",
+                advice="Move it away.",
+            )
+        return descriptor
 
 
-def valid_name(name: str) -> bool:
-    """May a manifest name a file or a cast so? One plain component of at most 255 bytes, and not ours."""
-    raise NotImplementedError
+def valid_cast_name(name: str) -> bool:
+    """Can a cast be called so? As a file, and short enough for its epoch and what we add."""
+    return plain_file_name(name) and len(name.encode()) <= _LONGEST_CAST
+
+
+def _refused(path: Path, error: OSError) -> Refused:
+    return Refused(
+        f"{path} cannot be used: {error.strerror}.",
+        asked=f"Casts were to be kept below {path}.",
+        kept="Nothing was written.",
+        advice="Name a folder that this user may write to; symbolic links below it are not followed.",
+    )

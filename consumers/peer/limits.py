@@ -41,15 +41,17 @@ class Limits:
         rates = [bucket.rate for bucket in (self._host, self._casts.get(epoch)) if bucket]
         return max(SMALLEST, min(LARGEST, int(min(rates) / _PIECES_PER_SECOND))) if rates else LARGEST
 
-    def wait(self, epoch: int, amount: int) -> None:
-        """Returns when ``amount`` more bytes of this cast may pass."""
+    def wait(self, epoch: int, amount: int) -> float:
+        """Returns when ``amount`` more bytes of this cast may pass, and how many seconds that took."""
         if self._host is None and epoch not in self._casts:
-            return
+            return 0.0
+        began = time.monotonic()
         with self._changed:
             while (cast := self._casts.get(epoch)) and (seconds := cast.take(amount, time.monotonic())):
                 self._changed.wait(seconds)
             while self._host and (seconds := self._host.take(amount, time.monotonic())):
                 self._changed.wait(seconds)
+        return time.monotonic() - began
 
 
 def _bucket(bytes_per_second: int | None) -> Bucket | None:

@@ -21,8 +21,10 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, TypeAlias
 
 from blake3 import blake3
 
@@ -37,6 +39,10 @@ _FRAME = struct.Struct(">IB")
 _KEY_CONTEXT = "headwater 2026-11-30 cast peers"
 LARGEST_FRAME = 1024 * 1024
 """Bytes of a control frame's body: four times a HAVE of every chunk that a cast may have."""
+
+
+Shutdown: TypeAlias = Callable[[], None]
+"""Ends, from another thread, whatever waits on a connection."""
 
 
 class Kind(IntEnum):
@@ -67,6 +73,15 @@ class Connection:
     kind: Kind
     peer: Identity
 
+    def shutdown(self) -> None:
+        """Ends what waits on it, from any thread. Who waits closes the socket."""
+        shut(self.socket)
+
+
+def shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
 
 def key_from(secret: str) -> bytes:
     """The 32 bytes of ``peer.key`` that the macs are made with."""
@@ -74,20 +89,19 @@ def key_from(secret: str) -> bytes:
 
 
 def dial(
-    address: str, kind: Kind, own: Identity, key: bytes, seconds: float, began: Callable[[socket.socket], None]
+    address: str, kind: Kind, own: Identity, key: bytes, seconds: float, uses: Callable[[Shutdown], None]
 ) -> Connection:
     """Connects to ``host:port`` and proves both sides within ``seconds``.
 
-    ``began`` is given the socket before anything waits, so that another thread may shut it down. Raises Unavailable
-    where nobody answers in time, Refused where the other side does not have the key.
+    ``uses`` is given, before anything waits, what another thread may end the wait with. Raises Unavailable where nobody
+    answers in time, Refused where the other side does not have the key.
     """
-    host, _, port = address.rpartition(":")
     deadline = time.monotonic() + seconds
-    connected = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    connected, place = _socket_for(address)
     try:
-        began(connected)
+        uses(lambda: shut(connected))
         connected.settimeout(seconds)
-        connected.connect((host.strip("[]"), int(port)))
+        connected.connect(place)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         hello = _hello(kind, own)
         connected.sendall(hello)
@@ -107,6 +121,15 @@ def dial(
     return Connection(connected, kind, peer)
 
 
+def _socket_for(address: str) -> tuple[socket.socket, tuple[Any, ...]]:
+    host, _, port = address.rpartition(":")
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        return socket.socket(family, kind), place
+    except OSError as error:
+        raise Unavailable(f"{address} is no address that answers: {error}.") from error
+
+
 def accept(accepted: socket.socket, own: Identity, key: bytes, seconds: float) -> Connection:
     """The listener's half, within ``seconds``. Raises Unavailable or Refused; the socket is then still the caller's."""
     deadline = time.monotonic() + seconds
@@ -116,7 +139,7 @@ def accept(accepted: socket.socket, own: Identity, key: bytes, seconds: float) -
         hello = _hello(kind, own)
         accepted.sendall(hello + _mac(key, b"listener", theirs, hello))
         if not hmac.compare_digest(_read(accepted, _MAC, deadline), _mac(key, b"dialler", theirs, hello)):
-            raise Refused(f"{peer.host} does not have this fleet's key.", kept="Nothing was served or accepted.")
+            raise Refused(f"{peer.host!r} does not have this fleet's key.", kept="Nothing was served or accepted.")
         accepted.settimeout(None)
     except OSError as error:
         raise Unavailable(f"a connection ended in its handshake: {error}.") from error
@@ -137,8 +160,9 @@ def read_request(connection: socket.socket) -> tuple[int, int] | None:
     return epoch, chunk
 
 
-def answer(connection: socket.socket, status: Status, length: int = 0) -> None:
-    connection.sendall(_ANSWER.pack(status, length))
+def answer(connection: socket.socket, status: Status, length: int = 0, *, more: bool = False) -> None:
+    """``more``: the bytes follow, and the kernel may send them with it."""
+    connection.sendall(_ANSWER.pack(status, length), socket.MSG_MORE if more else 0)
 
 
 def read_answer(connection: socket.socket) -> tuple[Status, int]:
