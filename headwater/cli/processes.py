@@ -202,13 +202,16 @@ def logs(
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check this machine, its sources and its S3 server.
+    """Check this machine, its sources, its S3 server, its peer.
 
-    Exit code 1 when something would stop us; what would only slow us down is a warning.
+    The peer where a folder for casts is set. Exit code 1 when something would stop us; what would only slow us down is
+    a warning.
     """
     from headwater.stack.addresses import from_environment
     from headwater.stack.description import Ports
     from headwater.stack.doctor import examine, examine_s3, examine_source
+    from headwater.stack.peer_doctor import examine_peer
+    from headwater.stack.processes import alive
 
     the = frame.of(context)
     ports = replace(Ports.default(), **the.settings.stack.ports())
@@ -217,6 +220,9 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     if the.settings.s3 is not None:
         checks += examine_s3(the.settings.s3)
     checks += [examine_source(source) for source in the.settings.sources.values()]
+    brokers = the.settings.kafka.bootstrap_servers if the.settings.kafka else None
+    running = alive("peer", the.settings.state_folder) is not None
+    checks += examine_peer(the.settings.peer, brokers, running=running)
     if as_json:
         output.print_json(checks)
     else:

@@ -49,12 +49,12 @@ def require_free_ports(name: str, ports: dict[str, int]) -> None:
             )
 
 
-def port_is_free(port: int) -> bool:
-    with socket.socket() as attempt:
+def port_is_free(port: int, host: str = LOOPBACK) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
         # As servers do: a port whose last connections are only winding down is free.
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            attempt.bind((LOOPBACK, port))
+            attempt.bind((host, port))
         except OSError:
             return False
     return True
