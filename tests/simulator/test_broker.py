@@ -149,8 +149,9 @@ def test_an_answer_without_records_is_as_long_as_a_real_one(fetching, topics, st
     consumer = Consumer({
         "bootstrap.servers": stack.kafka,
         "group.id": kafka.group("peer"),
-        "fetch.wait.max.ms": 100,
-        "statistics.interval.ms": 200,
+        "fetch.wait.max.ms": 20,
+        "statistics.interval.ms": 100,
+        "topic.metadata.refresh.interval.ms": -1,
         "stats_cb": lambda text: counted.append(answers(text)),
     })  # fmt: skip
     consumer.assign(
@@ -158,13 +159,13 @@ def test_an_answer_without_records_is_as_long_as_a_real_one(fetching, topics, st
     )
     assert sum(topic.partitions for topic in topics) == fetching.partitions
 
-    def is_quiet():
+    def many():
         consumer.consume(100, 0.1)
-        return len(counted) > 15
+        steady = [(fetches, received) for fetches, received in counted if fetches > 10]
+        return steady if steady and steady[-1][0] > 110 else None
 
-    eventually(is_quiet)
+    (fetches, received), *_, (fetches_later, received_later) = eventually(many, 30)
     consumer.close()
-    (fetches, received), (fetches_later, received_later) = counted[5], counted[-1]
     assert (received_later - received) / (fetches_later - fetches) == pytest.approx(fetching.empty_bytes, rel=0.1)
 
 
