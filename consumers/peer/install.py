@@ -83,16 +83,21 @@ def install(folder: CastFolder, target: Target, file: int, root: bytes) -> None:
 def installed(folder: CastFolder, name: str) -> Installed | None:
     """What is installed of a cast; completes what a crash interrupted after its rename. None: nothing yet."""
     with folder.locked():
-        found = _read(folder, name)
-        if found is None:
+        return find(folder, name)
+
+
+def find(folder: CastFolder, name: str) -> Installed | None:
+    """``installed``, where the folder is locked already."""
+    found = _read(folder, name)
+    if found is None:
+        return None
+    present = _is_there(folder, found)
+    if not found.done:
+        if not present:
             return None
-        present = _is_there(folder, found)
-        if not found.done:
-            if not present:
-                return None
-            sync_folders(folder)
-            mark(folder, name, found)
-        return Installed(name, found.epoch, found.file_name, bytes.fromhex(found.root), found.size, present)
+        sync_folders(folder)
+        mark(folder, name, found)
+    return Installed(name, found.epoch, found.file_name, bytes.fromhex(found.root), found.size, present)
 
 
 def forget(folder: CastFolder, name: str) -> None:
