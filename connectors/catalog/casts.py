@@ -133,6 +133,12 @@ def keep_copy(transaction: Transaction, epoch: int, key: str | None) -> None:
     transaction.execute("UPDATE casts SET copy_key = %s WHERE epoch = %s", [key, epoch])
 
 
+def expired(transaction: Transaction) -> list[Cast]:
+    """The casts whose time is over and whose removal the log does not have; by epoch."""
+    condition = "WHERE expires_at <= now() AND (state <> 'removed' OR NOT told) ORDER BY epoch"
+    return _selected(transaction, condition, [])
+
+
 def spare_copies(transaction: Transaction) -> list[Cast]:
     """The casts that have a copy in S3 and need none any more: they ended, expired, or were replaced."""
     return _selected(

@@ -15,7 +15,7 @@ COMMANDS = {
     "run": [],
     "consent": [],
     "progress": [],
-    "cast": ["analyze"],
+    "cast": ["abort", "analyze", "limit", "list", "rm"],
     "topics": ["apply", "describe"],
     "fleet": [],
     "lag": [],

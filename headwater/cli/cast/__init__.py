@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli.cast import analyze
+from headwater.cli.cast import analyze, control, listing
 
 app = typer.Typer(no_args_is_help=True, help="Send one file to many hosts, from each to each.")
 
 _PLAN = "Think before"
 app.command("analyze", rich_help_panel=_PLAN)(analyze.analyze)
+
+_LOOK, _CONTROL = "See how it goes", "Have a word with it"
+app.command("list", rich_help_panel=_LOOK)(listing.list_casts)
+app.command("limit", rich_help_panel=_CONTROL)(control.limit)
+app.command("abort", rich_help_panel=_CONTROL)(control.abort)
+app.command("rm", rich_help_panel=_CONTROL)(control.remove)
