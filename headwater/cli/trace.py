@@ -1,4 +1,4 @@
-"""``headwater trace``: what became of one file version, across the log and the catalog."""
+"""``headwater trace``: what became of one file version, or of one cast, across the log and the catalog."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from headwater.cli import frame, output
+from headwater.cli.cast import tracing
+from headwater.cli.event import Event, line
 from headwater.cli.frame import AsJson, Frame
 from headwater.rules.errors import BadSettings, NotFound
 from headwater.rules.identity import HASH_BYTES, change_key, display
@@ -29,35 +31,30 @@ _MOST_STATES = 100
 _EARLIER_MS = 3_600_000
 """How long before it was recorded a change is looked for in the log: uploaders that were away for longer are rare."""
 _LATER_MS = 60_000
-_GOOD = {"stored", "verified", "published", "recorded", "sent"}
-_BAD = {"condemned", "excepted", "dead letter", "gone"}
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One thing that happened to a state: when, what, where it is written, and more about it."""
-
-    at: datetime
-    what: str
-    where: str
-    detail: str
 
 
 def trace(
     context: typer.Context,
     identity: Annotated[
         str,
-        typer.Argument(metavar="ID", help="SOURCE/PATH, a content hash (or its first 6 digits or more), EPOCH.SEQ."),
+        typer.Argument(
+            metavar="ID",
+            help="SOURCE/PATH, a content hash (or its first 6 digits or more), EPOCH.SEQ; cast:NAME, cast:NUMBER.",
+        ),
     ],
     every: Annotated[bool, typer.Option("--all", help="All states of the path, not only the newest.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Follow one file version across the log and the catalog.
+    """Follow a file version or a cast across log and catalog.
 
-    Sent by the agent, recorded, stored, verified, in which versions; its exceptions, dead letters and requests. What
-    the log no longer holds is told by the catalog alone.
+    Sent by the agent, recorded, stored, verified, in which versions; its exceptions, dead letters and requests. Of a
+    cast: announced, hashed, sealed, who has it, who was blamed. What the log no longer holds is told by the catalog
+    alone.
     """
     the = frame.of(context)
+    if identity.startswith(tracing.PREFIX):
+        tracing.trace_cast(the, identity, as_json=as_json)
+        return
     with the.catalog.transaction() as transaction:
         states = _states(transaction, identity, most=_MOST_STATES if every else 2)
         if not states:
@@ -242,10 +239,7 @@ def _print(console: Console, known: _Catalog, events: list[Event]) -> None:
     if state.guarantee == "weak":
         console.print(Text("  weak guarantee: nothing proved that nobody wrote while it was read"), soft_wrap=True)
     for event in events:
-        line = Text(f"  {output.moment(int(event.at.timestamp() * 1000))}  ", style="dim")
-        style = "green" if event.what in _GOOD else "red" if event.what in _BAD else "yellow"
-        line.append(f"{event.what:<12}", style=f"not dim {style}").append(event.detail, style="not dim")
-        console.print(line.append(f"  {event.where}"), soft_wrap=True)
+        console.print(line(event), soft_wrap=True)
     console.print(Text(f"  → {_now(known)}"), soft_wrap=True)
     console.print()
 
