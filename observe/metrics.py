@@ -242,3 +242,47 @@ VIEW_GROUP_SILENT_SECONDS = _gauge(
 VIEW_TIME = _gauge(
     "view_time_seconds", "Unix time that the views show. Long in the past: they are catching up, or nobody speaks."
 )
+
+# Gossip (what the peers of each cast say together; shown by the member that follows the rack)
+
+CAST_HOSTS = _gauge(
+    "cast_hosts",
+    "Peers of a rack that a cast names, by state: there, and of them complete, installed, slow; silent are those that "
+    "were not heard of for seconds or are suspected.",
+    "cast",
+    "rack",
+    "state",
+)
+CAST_CHUNKS = _gauge(
+    "cast_chunks_share",
+    "Share of the chunks that a rack's peers have: the least, the median, the most, and all of them together.",
+    "cast",
+    "rack",
+    "whose",
+)
+CAST_BYTES = _gauge(
+    "cast_bytes_per_second",
+    "What a rack's peers received together in the last second. 0 while some are not complete: the cast is stalled.",
+    "cast",
+    "rack",
+)
+CAST_LEFT_SECONDS = _gauge(
+    "cast_left_seconds", "Time until a cast expires. What is not complete then stays incomplete.", "cast"
+)
+CAST_EVENTS = _counter(
+    "cast_events",
+    "Events of a cast by kind: blamed (a peer served wrong bytes), stalled, slow, suspected, hedged, missing, refused, "
+    "source_changed. `headwater cast watch` shows whom they are about.",
+    "cast",
+    "kind",
+)
+GOSSIP_TIME = _gauge(
+    "gossip_time_seconds",
+    "Unix time up to which the summaries of racks are made. Long in the past: racks do not see each other.",
+)
+GOSSIP_IGNORED = _counter(
+    "gossip_ignored_records",
+    "Records of availability that say nothing: of a host that never joined (unplaced), or that do not decode "
+    "(unreadable).",
+    "why",
+)

@@ -37,6 +37,11 @@ class Host:
         """It joined, did not leave, and nobody suspects it."""
         return self.state is MemberState.joined
 
+    @property
+    def suspected(self) -> bool:
+        """Others do not reach it any more, and it has not said that it lives."""
+        return self.state is MemberState.suspected
+
 
 @dataclass(frozen=True)  # without slots: what is derived from it is computed once, when it is first asked for
 class View:

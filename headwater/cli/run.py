@@ -26,8 +26,9 @@ GROUPS = {
     "verify-large": "the same for objects that were sent in parts",
     "commit": "makes versions of a dataset",
     "views": "adds up what all processes say of themselves, for `headwater fleet`",
+    "gossip": "adds up what the peers of each cast have, rack by rack",
 }
-"""What `headwater run` can run, in the order of a file's way."""
+"""What `headwater run` can run, in the order of a file's way; the last two watch."""
 
 
 def run_name(group: str) -> str:
@@ -48,7 +49,7 @@ def run(
 
     Until SIGTERM or Ctrl-C, which let it finish what it has in hand. Start as many as you like, on as many hosts: they
     share the work. The upload groups run where their site's sources are mounted; one committer runs for each dataset;
-    of several views one works, and the others wait to take its place.
+    of several views one works, and the others wait to take its place; several of gossip share the racks.
     --json makes the log JSON.
     """
     the = frame.of(context)
@@ -63,6 +64,8 @@ def run(
         _commit(the, dataset or the.settings.dataset)
     elif group == "views":
         _views(the, rebuild=rebuild)
+    elif group == "gossip":
+        _gossip(the)
     else:
         _member(the, group)
 
@@ -104,6 +107,17 @@ def _views(the: Frame, *, rebuild: bool) -> None:
     health = _health_of(process.state)
     with serving(the.settings, "views", health), speaking(the.kafka, "views", Stage.other, health):
         run_until_signalled(process)
+
+
+def _gossip(the: Frame) -> None:
+    from headwater.cli.service import serving, speaking
+    from headwater.schemas.records import Stage
+    from headwater.streams.gossip.gossip import Gossip, run_until_signalled
+
+    gossip = Gossip(the.kafka)
+    health = _health_of(gossip.state)
+    with serving(the.settings, "gossip", health), speaking(the.kafka, "gossip", Stage.other, health):
+        run_until_signalled(gossip)
 
 
 def _processor(the: Frame, group: str) -> Processor:

@@ -15,7 +15,7 @@ from headwater.stack.description import compose_file, image, program
 
 Service = dict[str, Any]
 
-GROUPS = ("upload-files", "upload-parts", "verify-objects", "verify-large", "commit", "views")
+GROUPS = ("upload-files", "upload-parts", "verify-objects", "verify-large", "commit", "views", "gossip")
 """What `headwater run` runs, a container each."""
 
 HTTP_PORT = 9470

@@ -44,7 +44,7 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     up = command("up", "--json")
 
     assert up.code == 0, up.err
-    names = ["agent-photos", *GROUPS, f"commit-{dataset}", "views"]
+    names = ["agent-photos", *GROUPS, "gossip", f"commit-{dataset}", "views"]
     assert [process["name"] for process in up.json["processes"]] == names
     assert {process["state"] for process in up.json["processes"]} <= {"running", "paused"}
     assert {server["state"] for server in up.json["servers"]} == {"external"}
