@@ -160,6 +160,38 @@ SOURCE_SILENT_SECONDS = _gauge(
     "source",
 )
 
+# Peer (broadcast)
+
+PEER_CASTS = _gauge(
+    "peer_casts",
+    "Casts of this peer by phase: opening, receiving, complete, installed (served on), origin. Long receiving or "
+    "complete: `headwater cast watch` says what is missing.",
+    "phase",
+)
+PEER_FETCHES = _counter(
+    "peer_fetches",
+    "Chunks asked of others by outcome: verified; corrupt (the source is blamed); busy, not_here, refused; cut_off; "
+    "cancelled; no_space. Any corrupt is an alarm.",
+    "outcome",
+)
+PEER_RECEIVED_BYTES = _counter(
+    "peer_received_bytes",
+    "Bytes of chunks that came, from inside the rack or from outside; all of a rack's peers together get a file from "
+    "outside about once.",
+    "via",
+)
+PEER_SENT_BYTES = _counter("peer_sent_bytes", "Bytes of chunks that were sent to others.")
+PEER_EVENTS = _counter(
+    "peer_events", "What this peer said in cast.events, by kind: blamed, stalled, hedged, missing, …", "kind"
+)
+PEER_UPLOADS = _gauge(
+    "peer_uploads_busy", "Chunks that are being sent now; at the limit others are told to try elsewhere."
+)
+PEER_LINKS = _gauge("peer_links", "Control links that are open; about as many as the rack has other hosts.")
+PEER_INCARNATIONS = _counter(
+    "peer_incarnations", "Times this peer began anew because it had stood still. Rising: the host is overloaded."
+)
+
 # Agent (the filesystem tail)
 
 AGENT_FILES = _gauge("agent_files", "Paths that the agent's index knows.", "source")

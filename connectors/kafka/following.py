@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -15,20 +16,27 @@ _WAIT_SECONDS = 0.5
 
 
 class Following:
-    """A consumer of its own. Not safe for threads. Methods raise what Kafka's errors are mapped to."""
+    """A consumer of its own, with ``settings`` as ``Kafka.consumer`` takes them. Not safe for threads. Methods raise
+    what Kafka's errors are mapped to."""
 
-    def __init__(self, kafka: Kafka, starts: Mapping[Place, int]) -> None:
+    def __init__(self, kafka: Kafka, starts: Mapping[Place, int], **settings: Any) -> None:
         self._kafka = kafka
         self._positions = dict(starts)
         # At the end of a partition the broker answers after this wait, not after its usual half second.
-        self._consumer: Consumer = kafka.consumer("follow", enable_partition_eof=True, fetch_wait_max_ms=100)
+        self._consumer: Consumer = kafka.consumer(
+            "follow", **{"enable_partition_eof": True, "fetch_wait_max_ms": 100} | settings
+        )
         self._consumer.assign([TopicPartition(*place, at) for place, at in starts.items()])
 
     def catch_up(self) -> Iterator[Message]:
         """The messages up to where the partitions ended when this was called."""
         ends = offsets.ends(self._kafka, self._positions)
-        while any(self._positions[place] < end for place, end in ends.items()):
+        while not self.reached(ends):
             yield from self.read(_WAIT_SECONDS)
+
+    def reached(self, ends: Mapping[Place, int]) -> bool:
+        """Was everything before these offsets read?"""
+        return all(self._positions[place] >= end for place, end in ends.items())
 
     def read(self, within_seconds: float) -> list[Message]:
         """What has come, each partition in order; waits as long for a first message. Empty where none came."""

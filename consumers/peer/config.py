@@ -15,6 +15,11 @@ class PeerConfig:
     """The secret that all peers of a fleet share: who lacks it can neither read nor feed."""
     host: str = field(default_factory=socket.gethostname)
     """This host's name in the casts: targets and reports use it."""
+    rack: str = ""
+    """The rack that this host stands in. Empty: ``topology_file`` says it; where that does not either, the host is one
+    of those without a rack, which are taken for one rack together and reported."""
+    topology_file: Path | None = None
+    """A TOML or JSON file of all hosts with their racks: ``host = "rack"``."""
     into: Path | None = None
     """The folder in which files appear, for the daemon; nothing is written outside it."""
     listen: str = "0.0.0.0"
@@ -39,6 +44,8 @@ class PeerConfig:
     """An unused connection is closed after it."""
     bytes_per_second: int | None = None
     """The most that this host sends, and the most that it receives, for all casts together. None: no cap."""
+    seed_seconds: float = 60.0
+    """A file is served on for so long after every host of the rack has it; for all that come later there are others."""
     quota_bytes: int | None = None
     """The most that casts may take below ``into``. Where it is reached, the oldest that nobody uses or pins goes."""
     pinned: tuple[str, ...] = ()

@@ -1,0 +1,327 @@
+"""Control links: one connection to each peer that this one talks with, all in one thread.
+
+A link is asked for by ``want`` (rack-mates, for as long as they are) or by ``send`` (others, closed when nothing was
+said for a while). Of two peers that both dial, the link that the one with the smaller name dialled stays. Dials are few
+at a time and wait, longer each time and each a different while, where nobody answers.
+
+Whoever says nothing for a second is reported as down: everybody pings four times as often. Nothing is ever lost by a
+link that breaks: who opens one is told so, and says everything it has on it.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from random import Random
+
+from headwater.consumers.peer import frames, wire
+from headwater.consumers.peer.others import Who
+from headwater.consumers.peer.wire import Connection, Identity, Kind
+from headwater.observe import logs
+from headwater.rules.errors import BadRecord, HeadwaterError, Refused
+
+log = logs.logger()
+
+PING_SECONDS = 0.25
+SILENT_SECONDS = 1.0
+_IDLE_SECONDS = 30.0
+_DIALS = 8
+"""Dials under way at a time: a peer that meets a thousand others does not fill anybody's queue."""
+_DIAL_SECONDS = 2.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_UNSENT = 4 * wire.LARGEST_FRAME
+"""A peer that takes nothing for so many bytes is not there."""
+_HEAD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUp:
+    """A link with this peer is open, or was opened anew."""
+
+    who: Who
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDown:
+    """The last link with it is gone. ``silent``: it said nothing for a second; else its end was closed or reset."""
+
+    who: Who
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """It does not answer a dial."""
+
+    who: Who
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    who: Who
+    frame: frames.Frame
+
+
+Event = LinkUp | LinkDown | Unreachable | Said
+
+
+@dataclass(slots=True, eq=False)
+class _Link:
+    socket: socket.socket
+    who: Who
+    dialled: bool
+    heard: float
+    spoke: float
+    used: float
+    received: bytearray = field(default_factory=bytearray)
+    unsent: bytearray = field(default_factory=bytearray)
+
+
+class Links:
+    """``on_event`` is called in this object's thread: it must not block. All methods are for any thread."""
+
+    def __init__(self, identity: Identity, key: bytes, on_event: Callable[[Event], None]) -> None:
+        self._me, self._key, self._on_event = identity, key, on_event
+        self._selector = selectors.DefaultSelector()
+        self._links: dict[str, _Link] = {}
+        self._wanted: dict[str, tuple[int, str]] = {}
+        self._dialling: set[str] = set()
+        self._pauses: dict[str, tuple[float, float]] = {}
+        self._random = Random(os.urandom(8))
+        self._dialler = ThreadPoolExecutor(_DIALS, "dial")
+        self._todo: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self._woken, self._wake = socket.socketpair()
+        for end in (self._woken, self._wake):
+            end.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name="links", daemon=True)
+        self._thread.start()
+
+    @property
+    def count(self) -> int:
+        return len(self._links)
+
+    def accept(self, connection: Connection) -> None:
+        """A link that another peer dialled."""
+        self._do(lambda: self._adopt(connection, dialled=False))
+
+    def want(self, peers: Mapping[str, tuple[int, str]]) -> None:
+        """These peers, by host their incarnation and address, and all of them, are to be linked with from now on."""
+        wanted = dict(peers)
+
+        def change() -> None:
+            self._wanted = wanted
+
+        self._do(change)
+
+    def send(self, host: str, incarnation: int, address: str, data: bytes) -> None:
+        """Frames for a peer. Without a link one is dialled, and these are not sent: all that it needs follows then."""
+        self._do(lambda: self._send_to((host, incarnation), address, data))
+
+    def close(self) -> None:
+        self._ending = True
+        self._do(lambda: None)
+        self._thread.join()
+        self._dialler.shutdown(wait=False, cancel_futures=True)
+        for link in self._links.values():
+            link.socket.close()
+        self._selector.close()
+        self._woken.close()
+        self._wake.close()
+
+    # In the thread
+
+    def _run(self) -> None:
+        swept = time.monotonic()
+        while not self._ending:
+            for key, mask in self._selector.select(max(0.0, swept + PING_SECONDS / 2 - time.monotonic())):
+                if key.data is None:
+                    self._drain_wakes()
+                    continue
+                if mask & selectors.EVENT_READ:
+                    self._receive(key.data)
+                if mask & selectors.EVENT_WRITE:
+                    self._flush(key.data)
+            with self._lock:
+                todo, self._todo = self._todo, []
+            for step in todo:
+                step()
+            now = time.monotonic()
+            if now - swept >= PING_SECONDS / 2:
+                if now - swept > SILENT_SECONDS / 2:  # it was this peer that stood still
+                    for link in self._links.values():
+                        link.heard = now
+                swept = now
+                self._sweep(now)
+
+    def _do(self, step: Callable[[], None]) -> None:
+        with self._lock:
+            first = not self._todo
+            self._todo.append(step)
+        if first:
+            try:
+                self._wake.send(b"\0")
+            except BlockingIOError:
+                pass  # it is awake
+            except OSError:
+                pass  # it has ended
+
+    def _drain_wakes(self) -> None:
+        try:
+            while self._woken.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _sweep(self, now: float) -> None:
+        for link in [*self._links.values()]:
+            if now - link.heard > SILENT_SECONDS:
+                self._drop(link, silent=True)
+            elif link.who[0] not in self._wanted and now - link.used > _IDLE_SECONDS:
+                self._drop(link, silent=False)
+            elif now - link.spoke >= PING_SECONDS:
+                self._write(link, frames.PING, now)
+        for host, (incarnation, address) in self._wanted.items():
+            link_now = self._links.get(host)
+            if (link_now is None or link_now.who[1] < incarnation) and self._me.host < host:
+                self._dial((host, incarnation), address, now)
+
+    def _send_to(self, who: Who, address: str, data: bytes) -> None:
+        link, now = self._links.get(who[0]), time.monotonic()
+        if link is None or link.who[1] < who[1]:
+            self._dial(who, address, now)
+        elif link.who == who:
+            link.used = now
+            self._write(link, data, now)
+
+    def _dial(self, who: Who, address: str, now: float) -> None:
+        host = who[0]
+        if host in self._dialling or now < self._pauses.get(host, (0.0, 0.0))[0]:
+            return
+        self._dialling.add(host)
+        self._dialler.submit(self._connect, who, address)
+
+    def _connect(self, who: Who, address: str) -> None:
+        """In a thread of the dials'."""
+        try:
+            made = wire.dial(address, Kind.control, self._me, self._key, _DIAL_SECONDS, lambda _: None)
+        except (HeadwaterError, ValueError) as error:
+            failed = error
+            self._do(lambda: self._not_connected(who, failed))
+            return
+        self._do(lambda: self._connected(who, made))
+
+    def _connected(self, who: Who, made: Connection) -> None:
+        self._dialling.discard(who[0])
+        self._pauses.pop(who[0], None)
+        if made.peer.host != who[0]:
+            made.socket.close()
+            self._pause(who[0])
+            self._on_event(Unreachable(who, f"{made.peer.host} answers under its address"))
+            return
+        self._adopt(made, dialled=True)
+
+    def _not_connected(self, who: Who, error: Exception) -> None:
+        self._dialling.discard(who[0])
+        self._pause(who[0])
+        if isinstance(error, Refused):
+            log.warning("link.refused", host=who[0], error=error.happened)
+        self._on_event(Unreachable(who, str(error)))
+
+    def _pause(self, host: str) -> None:
+        """Full jitter: anything up to a bound that doubles."""
+        _, last = self._pauses.get(host, (0.0, _FIRST_PAUSE / 2))
+        longest = min(_LONGEST_PAUSE, 2 * last)
+        self._pauses[host] = (time.monotonic() + self._random.uniform(0.0, longest), longest)
+
+    def _adopt(self, connection: Connection, *, dialled: bool) -> None:
+        who = (connection.peer.host, connection.peer.incarnation)
+        now = time.monotonic()
+        link = _Link(connection.socket, who, dialled, now, now, now)
+        known = self._links.get(who[0])
+        if known is not None:
+            mine_stays = self._me.host < who[0]
+            if known.who[1] > who[1] or (known.who == who and known.dialled == mine_stays and dialled != mine_stays):
+                connection.socket.close()
+                return
+            self._close(known)
+        connection.socket.setblocking(False)
+        self._selector.register(connection.socket, selectors.EVENT_READ, link)
+        self._links[who[0]] = link
+        self._on_event(LinkUp(who))
+
+    def _receive(self, link: _Link) -> None:
+        try:
+            data = link.socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(link, silent=False)
+            return
+        link.heard = time.monotonic()
+        link.received += data
+        try:
+            self._take_frames(link)
+        except BadRecord as error:
+            log.warning("link.garbage", host=link.who[0], error=error.happened)
+            self._drop(link, silent=False)
+
+    def _take_frames(self, link: _Link) -> None:
+        received = link.received
+        while len(received) >= _HEAD:
+            length = int.from_bytes(received[:4], "big")
+            if length > wire.LARGEST_FRAME:
+                raise BadRecord(f"a control frame of {length} bytes")
+            if len(received) < _HEAD + length:
+                return
+            frame = frames.read(received[4], bytes(received[_HEAD : _HEAD + length]))
+            del received[: _HEAD + length]
+            if not isinstance(frame, frames.Ping):
+                link.used = link.heard
+                self._on_event(Said(link.who, frame))
+
+    def _write(self, link: _Link, data: bytes, now: float) -> None:
+        link.spoke = now
+        waiting = bool(link.unsent)
+        link.unsent += data
+        if len(link.unsent) > _UNSENT:
+            self._drop(link, silent=True)
+        elif not waiting:
+            self._flush(link)
+
+    def _flush(self, link: _Link) -> None:
+        if self._links.get(link.who[0]) is not link:
+            return
+        try:
+            sent = link.socket.send(link.unsent)
+            del link.unsent[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._drop(link, silent=False)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.unsent else 0)
+        if self._selector.get_key(link.socket).events != wanted:
+            self._selector.modify(link.socket, wanted, link)
+
+    def _drop(self, link: _Link, *, silent: bool) -> None:
+        if self._links.get(link.who[0]) is link:
+            self._close(link)
+            self._on_event(LinkDown(link.who, silent))
+
+    def _close(self, link: _Link) -> None:
+        self._selector.unregister(link.socket)
+        link.socket.close()
+        if self._links.get(link.who[0]) is link:
+            del self._links[link.who[0]]

@@ -1,0 +1,82 @@
+"""One cast as its origin serves it: a file that is here already, handed out chunk by chunk as their hashes appear."""
+
+from __future__ import annotations
+
+import time
+
+from headwater.consumers.peer.offers import Offers
+from headwater.consumers.peer.others import Who
+from headwater.consumers.peer.seed import SeedFile
+from headwater.consumers.peer.serve import Served
+from headwater.consumers.peer.surroundings import Surroundings
+from headwater.observe import logs
+from headwater.rules.cast.chunks import HASH_BYTES
+from headwater.schemas.cast_manifest import Manifest
+from headwater.schemas.cast_records import CastEvent, CastEventKind
+
+log = logs.logger()
+
+
+class Origination:
+    """Of the scheduler's thread only."""
+
+    def __init__(self, manifest: Manifest, store: SeedFile, peer: Surroundings) -> None:
+        self.manifest = manifest
+        self.store: SeedFile | None = store
+        self.served_bytes = 0
+        self.torn = ""
+        self._peer = peer
+        self._learned = 0
+        self._offers = Offers(manifest.epoch, peer.who)
+
+    def learn(self, manifest: Manifest) -> None:
+        """The manifest says more."""
+        self.manifest = manifest
+        if manifest.ended:
+            self.store = None
+            return
+        if self.store is not None and manifest.hashed > self._learned:
+            self.store.learn(self._learned, manifest.hashes[self._learned * HASH_BYTES :])
+            self._learned = manifest.hashed
+            self._offers.hashed(self._learned)
+
+    def begin_anew(self) -> None:
+        """What was offered before may be lost: who lacks it asks."""
+        handed_out = self._offers.handed_out
+        self._offers = Offers(self.manifest.epoch, self._peer.who, handed_out)
+        self._offers.hashed(self._learned)
+
+    def place(self, hosts: list[tuple[str, int, str]], slow: frozenset[str]) -> None:
+        self._offers.place(hosts, slow)
+
+    def gone(self, who: Who) -> None:
+        self._offers.gone(who)
+
+    def served(self, served: Served) -> None:
+        """An upload ended."""
+        self.served_bytes += served.bytes
+        self._offers.served(served.chunk, served.seconds, whole=served.whole)
+        if served.torn and not self.torn:
+            self.torn = served.torn
+            self._say_torn(served)
+
+    def act(self, sending: frozenset[int], now: float) -> None:
+        """Offers what can be taken now."""
+        if self.store is not None and not self.torn:
+            for tell in self._offers.act(sending, now):
+                self._peer.tell(tell.hosts, self.manifest.epoch, tell.chunk)
+
+    def _say_torn(self, served: Served) -> None:
+        host, incarnation = self._peer.who
+        log.error("cast.torn", cast=self.manifest.name, epoch=self.manifest.epoch, reason=served.torn)
+        self._peer.say(
+            CastEvent(
+                epoch=self.manifest.epoch,
+                host=host,
+                incarnation=incarnation,
+                kind=CastEventKind.source_changed,
+                chunks=(served.chunk,),
+                reason=served.torn,
+                at_us=int(time.time() * 1e6),
+            )
+        )

@@ -1,0 +1,83 @@
+"""The tree along which each chunk of a cast crosses from rack to rack, as one view of the hosts makes it.
+
+Worked out chunk by chunk, when somebody asks: racks and hosts are many, and a peer looks at few chunks at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.rules.cast.fallback import offered_to, ways_in
+from headwater.rules.cast.importers import Keys, children, key_of, ranked
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A chunk at one host. ``ahead``: the importers of its rack before it; the first of all fetches it into the rack.
+
+    ``above``: the importers of the racks above its own, the nearest first; none where the rack gets it from the origin.
+    ``below``: the first two importers of each rack that gets it from this one. The second steps in for the first.
+    """
+
+    ahead: tuple[str, ...]
+    above: tuple[str, ...]
+    below: tuple[str, ...]
+
+
+class Tree:
+    """The trees of a cast for ``host`` in ``rack``. ``racks``: the hosts that may import, by rack; never the origin."""
+
+    def __init__(self, epoch: int, host: str, rack: str, racks: Mapping[str, Sequence[str]]) -> None:
+        self.racks = {name: tuple(sorted(hosts)) for name, hosts in sorted(racks.items()) if hosts}
+        self._host, self._rack = host, rack
+        self._names = tuple(self.racks)
+        self._rack_keys = _keys(epoch, self._names)
+        self._host_keys = {name: _keys(epoch, hosts) for name, hosts in self.racks.items()}
+        self._branches: dict[int, Branch] = {}
+
+    def offered(self, chunk: int, attempt: int) -> str | None:
+        """The host to which the origin offers a chunk the ``attempt``-th time; None: nobody is left."""
+        order = self._order(chunk)
+        for place in range(2 * len(order)):
+            position, rank = offered_to(place)
+            mates = self.importers(chunk, order[position])
+            if rank < len(mates):
+                if attempt == 0:
+                    return mates[rank]
+                attempt -= 1
+        return None
+
+    def importers(self, chunk: int, rack: str) -> tuple[str, ...]:
+        """A rack's importers of a chunk in their order."""
+        hosts = self.racks.get(rack, ())
+        return tuple(hosts[at] for at in ranked(_one(chunk), self._host_keys[rack])[0]) if hosts else ()
+
+    def branch(self, chunk: int) -> Branch:
+        """The chunk as this tree's own host sees it."""
+        if (found := self._branches.get(chunk)) is None:
+            found = self._branches[chunk] = self._branch(chunk)
+        return found
+
+    def _branch(self, chunk: int) -> Branch:
+        order, mates = self._order(chunk), self.importers(chunk, self._rack)
+        ahead = mates[: mates.index(self._host)] if self._host in mates else mates
+        if not mates:  # its rack imports nothing, and is handed nothing
+            return Branch(ahead, tuple(self.importers(chunk, first)[0] for first in order[:1]), ())
+        position = order.index(self._rack)
+        above = [self.importers(chunk, order[at])[0] for at in ways_in(position) if at >= 0]
+        below = [self.importers(chunk, order[at])[:2] for at in children(position, len(order))]
+        return Branch(ahead, tuple(above), tuple(host for both in below for host in both))
+
+    def _order(self, chunk: int) -> list[str]:
+        return [self._names[at] for at in ranked(_one(chunk), self._rack_keys)[0]] if self._names else []
+
+
+def _keys(epoch: int, names: Sequence[str]) -> Keys:
+    return np.array([key_of(epoch, name) for name in names], np.uint64)
+
+
+def _one(chunk: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array([chunk], np.int64)
