@@ -18,7 +18,7 @@ from pathlib import Path
 from headwater.consumers.peer.actions import Ask, Flight, GiveUp, Note, Tell
 from headwater.consumers.peer.availability import Availability
 from headwater.consumers.peer.fetch import COPY, Fetch, Fetched, Outcome
-from headwater.consumers.peer.install import installed
+from headwater.consumers.peer.install import Target, installed
 from headwater.consumers.peer.others import Who
 from headwater.consumers.peer.partial import PartialFile
 from headwater.consumers.peer.quota import make_room
@@ -51,6 +51,8 @@ class Download:
         self.reason = ""
         self.store: PartialFile | None = None
         self.received_bytes = self.outside_bytes = 0
+        self.installing = False
+        """The file is whole and right, and is being put under its name."""
         self._peer, self._chance = peer, chance
         self._began = time.monotonic()
         self._fetches: dict[Fetch, Flight] = {}
@@ -156,7 +158,8 @@ class Download:
 
     def each_second(self, now: float, number: int | None) -> CastAvailability | None:
         """Its end by expiry or because nobody needs it; else what is to be said of its chunks."""
-        if self.phase is not Phase.installed and self.manifest.expired(int(time.time() * 1e6)):
+        waits = self.phase in (Phase.opening, Phase.receiving, Phase.complete) and not self.installing
+        if waits and self.manifest.expired(int(time.time() * 1e6)):
             self._expire()
             return None
         if self.phase is Phase.installed:
@@ -192,8 +195,7 @@ class Download:
             raise Refused(f"cast {found.epoch} of {manifest.name} is installed, which is newer")
         if found is not None and found.epoch == manifest.epoch and found.present:
             return None
-        if config.quota_bytes is not None:
-            make_room(folder, config, manifest.chunks.size)
+        make_room(folder, config, Target(manifest.name, manifest.epoch, manifest.file_name, manifest.chunks.size))
         store = PartialFile(folder, manifest.name, manifest.epoch, manifest.file_name, manifest.chunks)
         store.learn(0, manifest.hashes)
         for chunk in store.left_over():
@@ -235,17 +237,21 @@ class Download:
         if self.phase is Phase.receiving and self.swarm.complete:
             self.phase = Phase.complete
             self._progress(CastState.complete)
-        if self.phase is Phase.complete and self.manifest.state is ManifestState.sealed and self.store is not None:
+        sealed = self.manifest.state is ManifestState.sealed
+        if self.phase is Phase.complete and sealed and self.store is not None and not self.installing:
             store, root = self.store, self.manifest.root or b""
-            self.phase = Phase.installed
+            self.installing = True
             self._peer.on_disk(lambda: store.install(root), self._is_installed)
 
     def _is_installed(self, ended: Exception | None) -> None:
+        self.installing = False
+        if self.phase is Phase.failed:  # meanwhile: the file is there, and stays
+            return
         if ended is None:
+            self.phase = Phase.installed
             log.info("cast.installed", cast=self.manifest.name, epoch=self.manifest.epoch, path=str(self.path))
             self._progress(CastState.installed)
             return
-        self.phase = Phase.complete
         self.fail(ended.happened if isinstance(ended, HeadwaterError) else str(ended))
 
     def _close(self, ending: Callable[[PartialFile], None]) -> None:

@@ -36,6 +36,7 @@ from headwater.consumers.peer.store import ChunkStore
 from headwater.consumers.peer.wire import Identity
 from headwater.observe import logs, metrics
 from headwater.rules.errors import HeadwaterError
+from headwater.schemas.cast_manifest import Manifest
 from headwater.schemas.cast_records import CastAvailability, CastManifest, CastMember, CastRack, MemberState
 from headwater.schemas.records import Record
 
@@ -69,6 +70,8 @@ class CastStatus:
     outside_bytes: int
     seconds: float
     root: bytes | None
+    served_out: bool
+    """Every host of the rack has it."""
 
 
 class Peer:
@@ -120,6 +123,7 @@ class Peer:
         )
         self._membership = Membership(me, self._log, self._random.random)
         self._casts = Casts(self, self._membership, seeds or {}, self._random.random, receives=into is not None)
+        self._newest: dict[str, Manifest] = {}
         self._catching_up = {"manifests", "members"}
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
@@ -154,6 +158,10 @@ class Peer:
     def casts(self) -> list[CastStatus]:
         """The casts that it receives or received, the oldest first. From any thread."""
         return [_status(download) for _, download in sorted(self._casts.downloads.copy().items())]
+
+    def newest(self, name: str) -> Manifest | None:
+        """The newest cast of a name that the log tells of, whether this host takes part in it or not."""
+        return self._newest.get(name)
 
     # The scheduler
 
@@ -231,6 +239,8 @@ class Peer:
             if isinstance(record, CastManifest):
                 self._casts.read(record, now)
                 self._cap(record.epoch)
+                if (newest := self._casts.manifests.newest(record.name)) is not None:
+                    self._newest[record.name] = newest
             elif isinstance(record, CastAvailability):
                 self._casts.available(record, partition, now)
             elif isinstance(record, CastRack):
@@ -362,4 +372,5 @@ def _status(download: Download) -> CastStatus:
         outside_bytes=download.outside_bytes,
         seconds=download.seconds,
         root=manifest.root,
+        served_out=download.store is None or download.swarm.rack_complete,
     )

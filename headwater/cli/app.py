@@ -23,6 +23,7 @@ from headwater.cli import (
     group,
     inspect,
     lag,
+    peer,
     processes,
     progress,
     registry,
@@ -88,6 +89,7 @@ app.command("run", rich_help_panel=_CARRY)(run.run)
 app.command("consent", rich_help_panel=_CARRY)(consent.consent)
 app.command("progress", rich_help_panel=_CARRY)(progress.progress)
 app.add_typer(cast.app, name="cast", rich_help_panel=_CAST)
+app.command("peer", rich_help_panel=_CAST)(peer.peer)
 app.add_typer(topics.app, name="topics", rich_help_panel=_LOOK)
 app.command("fleet", rich_help_panel=_LOOK)(fleet.fleet)
 app.command("lag", rich_help_panel=_LOOK)(lag.lag)

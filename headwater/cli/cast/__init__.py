@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli.cast import analyze, control, listing
+from headwater.cli.cast import analyze, control, join, listing
 
 app = typer.Typer(no_args_is_help=True, help="Send one file to many hosts, from each to each.")
 
 _PLAN = "Think before"
 app.command("analyze", rich_help_panel=_PLAN)(analyze.analyze)
+
+_HOSTS = "Send and receive"
+app.command("join", rich_help_panel=_HOSTS)(join.join)
 
 _LOOK, _CONTROL = "See how it goes", "Have a word with it"
 app.command("list", rich_help_panel=_LOOK)(listing.list_casts)

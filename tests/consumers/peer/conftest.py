@@ -1,166 +1,132 @@
-"""Peers of the data plane in one process: real sockets, real files, no Kafka."""
+"""A caster for peers: it says on the log what a caster says, of bytes that a test chose."""
 
-from __future__ import annotations
-
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import os
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
 
 import pytest
 from blake3 import blake3
 
-from headwater.consumers.peer import wire
+from headwater.connectors.kafka import topics
+from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.kafka.config import KafkaConfig
 from headwater.consumers.peer.config import PeerConfig
-from headwater.consumers.peer.fetch import Fetch, Fetched, Fetches
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.limits import Limits
-from headwater.consumers.peer.partial import PartialFile
+from headwater.consumers.peer.peer import Peer
 from headwater.consumers.peer.seed import SeedFile
-from headwater.consumers.peer.serve import Served, Uploads
-from headwater.consumers.peer.store import ChunkStore
-from headwater.consumers.peer.wire import Connection, Identity
 from headwater.rules.cast.chunks import Chunks, root_of
+from headwater.schemas.cast_records import CastManifest, ManifestKind
+from headwater.schemas.codec import decode, encode
+from headwater.schemas.topics import CAST_MANIFESTS, catalogue
 
 MIB = 1024 * 1024
-EPOCH = 7
-SECRET = "the fleet's own secret"
-
-
-@dataclass
-class Content:
-    """A file, its chunks and what the manifest says of them."""
-
-    path: Path
-    data: bytes
-    chunks: Chunks
-
-    @property
-    def hashes(self) -> bytes:
-        spans = (self.chunks.span(chunk) for chunk in range(self.chunks.count))
-        return b"".join(blake3(self.data[start : start + length]).digest() for start, length in spans)
-
-    @property
-    def root(self) -> bytes:
-        return root_of(self.chunks, self.hashes)
-
-    def seed(self) -> SeedFile:
-        seed = SeedFile(self.path, self.chunks)
-        seed.learn(0, self.hashes)
-        return seed
-
-    def partial(
-        self, folder: CastFolder, epoch: int = EPOCH, name: str = "weights", file: str = "w.bin"
-    ) -> PartialFile:
-        partial = PartialFile(folder, name, epoch, file, self.chunks)
-        partial.learn(0, self.hashes)
-        return partial
-
-    def fill(self, partial: PartialFile) -> PartialFile:
-        for chunk in range(self.chunks.count):
-            assert self.give(partial, chunk)
-        return partial
-
-    def give(self, store: ChunkStore, chunk: int, data: bytes | None = None) -> bool:
-        """As a fetch does it."""
-        start, length = self.chunks.span(chunk)
-        writer = store.begin(chunk)
-        try:
-            writer.write(memoryview(self.data[start : start + length] if data is None else data))
-            return writer.finish()
-        finally:
-            writer.close()
-
-
-@dataclass
-class Giver:
-    """A peer that serves ``stores``."""
-
-    uploads: Uploads
-    identity: Identity
-    stores: dict[int, ChunkStore]
-    served: SimpleQueue[Served]
-    control: SimpleQueue[Connection]
-    limits: Limits
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.uploads.port}"
-
-
-@dataclass
-class Taker:
-    """A peer that fetches."""
-
-    fetches: Fetches
-    fetched: SimpleQueue[Fetched]
-    limits: Limits
-
-    def ask(self, giver: Giver, store: ChunkStore, chunk: int, epoch: int = EPOCH) -> Fetch:
-        fetch = Fetch(epoch, chunk, giver.identity.host, giver.identity.incarnation, giver.address, store)
-        self.fetches.submit(fetch)
-        return fetch
-
-    def get(self, giver: Giver, store: ChunkStore, chunk: int, epoch: int = EPOCH) -> Fetched:
-        self.ask(giver, store, chunk, epoch)
-        return self.fetched.get(timeout=20)
-
-
-class Fleet:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config = PeerConfig(host="here", listen="127.0.0.1", handshake_seconds=2.0, stall_seconds=2.0, fetches=4)
-        self._to_close: list[Callable[[], None]] = []
-
-    def content(self, size: int, chunk_bytes: int = MIB, name: str = "source.bin") -> Content:
-        data = random.Random(size).randbytes(size)
-        path = self.folder / name
-        path.write_bytes(data)
-        return Content(path, data, Chunks(size, chunk_bytes))
-
-    def into(self, name: str = "into") -> CastFolder:
-        folder = CastFolder(self.folder / name)
-        self._to_close.append(folder.close)
-        return folder
-
-    def giver(self, *stores: ChunkStore, host: str = "giver", secret: str = SECRET, **changes: Any) -> Giver:
-        rack_mate = changes.pop("rack_mate", None)
-        config, identity = replace(self.config, **changes), Identity(host, 1)
-        limits = Limits(config.bytes_per_second)
-        by_epoch = {EPOCH + number: store for number, store in enumerate(stores)}
-        served: SimpleQueue[Served] = SimpleQueue()
-        control: SimpleQueue[Connection] = SimpleQueue()
-        uploads = Uploads(
-            config,
-            identity,
-            wire.key_from(secret),
-            limits,
-            stores=by_epoch.get,
-            on_control=control.put,
-            on_served=served.put,
-            rack_mate=rack_mate,
-        )
-        self._to_close.append(uploads.close)
-        uploads.start()
-        return Giver(uploads, identity, by_epoch, served, control, limits)
-
-    def taker(self, host: str = "taker", secret: str = SECRET, **changes: Any) -> Taker:
-        config = replace(self.config, **changes)
-        limits = Limits(config.bytes_per_second)
-        fetched: SimpleQueue[Fetched] = SimpleQueue()
-        fetches = Fetches(config, Identity(host, 1), wire.key_from(secret), limits, fetched.put)
-        self._to_close.append(fetches.close)
-        return Taker(fetches, fetched, limits)
-
-    def close(self) -> None:
-        for close in reversed(self._to_close):
-            close()
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    fleet = Fleet(tmp_path)
-    yield fleet
-    fleet.close()
+def kafka(stack, kafka_prefix):
+    made = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix))
+    topics.apply(made, [topic for topic in catalogue(("lab",)) if topic.name.startswith("cast.")])
+    return made
+
+
+@pytest.fixture
+def config():
+    return PeerConfig(key="for tests only, of no use", listen="127.0.0.1", advertised="127.0.0.1", host="h0")
+
+
+@dataclass
+class Told:
+    """A cast as it is told: of ``path``, in chunks of 1 MiB."""
+
+    kafka: Kafka
+    path: Path
+    name: str
+    epoch: int
+    content: bytes = field(init=False)
+
+    def __post_init__(self):
+        self.content = self.path.read_bytes()
+        self.chunks = Chunks(len(self.content), MIB)
+        pieces = [self.content[at : at + MIB] for at in range(0, len(self.content), MIB)]
+        self.hashes = b"".join(blake3(piece).digest() for piece in pieces)
+        self.root = root_of(self.chunks, self.hashes)
+        self.producer = self.kafka.producer()
+
+    @property
+    def origin(self):
+        return f"source/{self.epoch}"
+
+    def say(self, kind, **more):
+        record = CastManifest(name=self.name, epoch=self.epoch, kind=kind, **{"reason": "", **more})
+        self.producer.produce(self.kafka.physical(CAST_MANIFESTS), key=record.key(), value=encode(record))
+        assert self.producer.flush(10) == 0
+
+    def announce(self, *, targets=(), seconds=300.0):
+        self.say(
+            ManifestKind.announced,
+            file_name=self.path.name,
+            size=len(self.content),
+            chunk_bytes=MIB,
+            mtime_ns=1,
+            origin=self.origin,
+            targets=targets,
+            expires_us=int((time.time() + seconds) * 1e6),
+        )
+
+    def hash(self):
+        if self.hashes:
+            self.say(ManifestKind.hashes, first_chunk=0, hashes=self.hashes)
+
+    def seal(self):
+        self.say(ManifestKind.sealed, root=self.root)
+
+    def all(self, **more):
+        self.announce(**more)
+        self.hash()
+        self.seal()
+
+
+@pytest.fixture
+def told(kafka, tmp_path):
+    def told(size=8 * MIB, name="weights", epoch=7):
+        path = tmp_path / "source" / "model.bin"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(os.urandom(size))
+        return Told(kafka, path, name, epoch)
+
+    return told
+
+
+@pytest.fixture
+def origin_of(kafka, config):
+    """The origin of a cast, not started yet."""
+
+    def origin_of(cast):
+        seeds = {cast.epoch: SeedFile(cast.path, cast.chunks)}
+        return Peer(replace(config, host=cast.origin), kafka, only=cast.name, seeds=seeds)
+
+    return origin_of
+
+
+@pytest.fixture
+def peer_of(kafka, config, tmp_path):
+    """A peer, not started yet, whose folder is named after it."""
+
+    def peer_of(host, rack="r0", **more):
+        own = {name: more.pop(name) for name in ("only",) if name in more}
+        return Peer(replace(config, host=host, rack=rack, **more), kafka, into=tmp_path / host, **own)
+
+    return peer_of
+
+
+@pytest.fixture
+def records(kafka):
+    """What a topic holds now."""
+    from headwater.connectors.kafka import offsets
+    from headwater.connectors.kafka.reading import messages
+
+    def records(topic):
+        starts = offsets.beginnings(kafka, offsets.partitions(kafka, topic.name))
+        return [decode(message.value()) for message in messages(kafka, starts)]
+
+    return records

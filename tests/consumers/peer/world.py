@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
@@ -44,7 +45,6 @@ class World:
         self.notes: list[tuple[float, str, Note]] = []
         self.received: list[tuple[str, str, int]] = []
         self.finished: dict[str, float] = {}
-        self.most_twice = 0
         for swarm in self.swarms.values():
             swarm.place(self.placed, frozenset(), 0.0)
             swarm.hashed(self.count)
@@ -122,9 +122,8 @@ class World:
             elif isinstance(action, GiveUp):
                 self.at(0.0, self.end, host, action.flight, Outcome.cancelled, 0.0)
         swarm = self.swarms[host]
-        twice = [chunk for chunk in range(self.count) if sum(flight.chunk == chunk for flight in swarm.flights) > 1]
-        self.most_twice = max(self.most_twice, len(twice))
-        assert all(sum(flight.chunk == chunk for flight in swarm.flights) <= 2 for chunk in twice)
+        asked = Counter(flight.chunk for flight in swarm.flights)
+        assert not asked or max(asked.values()) <= 2
         assert len(swarm.flights) <= self.slots
         assert not any(swarm.had[flight.chunk] and not flight.given_up for flight in swarm.flights)
 
