@@ -85,8 +85,8 @@ class Manifest:
         return now_us >= self.expires_us
 
     def names(self, host: Host) -> bool:
-        """Shall the host have the file? A peer that takes part in one cast only is named by no other."""
-        if host.only not in (None, self.name):
+        """Shall the host have the file? Not its origin, and not a peer that takes part in another cast only."""
+        if host.name == self.origin or host.only_sends or host.only not in (None, self.name):
             return False
         return not self.targets or host.name in self.targets or RACK + host.rack in self.targets
 

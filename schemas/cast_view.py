@@ -38,6 +38,11 @@ class Host:
         return self.state is MemberState.joined
 
     @property
+    def only_sends(self) -> bool:
+        """It is the origin of a cast, named after its machine and the cast's epoch: no cast shall reach it."""
+        return "/" in self.name
+
+    @property
     def suspected(self) -> bool:
         """Others do not reach it any more, and it has not said that it lives."""
         return self.state is MemberState.suspected

@@ -51,12 +51,12 @@ class RackHosts:
 
 
 def racks_of(view: View, manifest: Manifest) -> dict[str, RackHosts]:
-    """By rack. The origin is none of the hosts: it has the file."""
+    """By rack."""
     live: dict[str, list[Host]] = {}
     suspected: dict[str, list[str]] = {}
     partitions: dict[str, int] = {}
     for name, host in sorted(view.hosts.items()):
-        if name == manifest.origin or not manifest.names(host) or not (host.live or host.suspected):
+        if not manifest.names(host) or not (host.live or host.suspected):
             continue
         partitions[host.rack] = host.partition
         if host.live:
@@ -94,9 +94,9 @@ class CastFold:
         word.rates.append((at_us, said.bytes_per_second))
 
     def step(self, said: CastProgress) -> None:
-        """A host's newest step counts, in the order of the log."""
+        """A host's newest step counts, in the order of the log; what it installed stays, whoever says what later."""
         known = self._steps.get(said.host)
-        if known is None or said.incarnation >= known[0]:
+        if known is None or (said.incarnation >= known[0] and known[1] is not CastState.installed):
             self._steps[said.host] = said.incarnation, said.state
 
     def forget(self, hosts: Iterable[str]) -> None:
@@ -146,7 +146,7 @@ class CastFold:
         return word if word is not None and word.incarnation == host.incarnation else None
 
     def _state(self, host: Host) -> CastState | None:
-        """An older incarnation's step counts where it is for good: the file stays when the peer starts anew."""
+        """An older incarnation's step counts only where it is for good."""
         incarnation, state = self._steps.get(host.name, (0, None))
         return state if incarnation == host.incarnation or state is CastState.installed else None
 

@@ -15,7 +15,7 @@ COMMANDS = {
     "run": [],
     "consent": [],
     "progress": [],
-    "cast": ["abort", "analyze", "join", "limit", "list", "rm"],
+    "cast": ["abort", "analyze", "join", "limit", "list", "report", "rm", "watch"],
     "peer": [],
     "topics": ["apply", "describe"],
     "fleet": [],

@@ -186,6 +186,11 @@ def test_a_peer_of_one_cast_is_named_by_no_other() -> None:
     assert not announced(ANNOUNCED).names(host("a", "r1", only="other"))
 
 
+def test_an_origin_is_named_by_no_cast() -> None:
+    assert not announced(ANNOUNCED).names(host("o", "r1"))
+    assert not announced(ANNOUNCED).names(host("a/6", "r1", only="model"))
+
+
 def host(name: str, rack: str, only: str | None = None) -> Host:
     return Host(name, rack, "127.0.0.1:1", 1, 0, 0, only, MemberState.joined)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli.cast import analyze, control, join, listing
+from headwater.cli.cast import analyze, control, join, listing, report, watch
 
 app = typer.Typer(no_args_is_help=True, help="Send one file to many hosts, from each to each.")
 
@@ -16,6 +16,8 @@ app.command("join", rich_help_panel=_HOSTS)(join.join)
 
 _LOOK, _CONTROL = "See how it goes", "Have a word with it"
 app.command("list", rich_help_panel=_LOOK)(listing.list_casts)
+app.command("watch", rich_help_panel=_LOOK)(watch.watch)
+app.command("report", rich_help_panel=_LOOK)(report.report)
 app.command("limit", rich_help_panel=_CONTROL)(control.limit)
 app.command("abort", rich_help_panel=_CONTROL)(control.abort)
 app.command("rm", rich_help_panel=_CONTROL)(control.remove)

@@ -97,6 +97,7 @@ def test_who_installed_the_file_has_it_whatever_its_new_start_has_said() -> None
     fold = CastFold(MANIFEST, 0)
     fold.step(step("a", CastState.complete))
     fold.step(step("b", CastState.installed))
+    fold.step(step("b", CastState.left))
     rack = summary(fold, host("a", incarnation=2), host("b", incarnation=2))
 
     assert (rack.complete, rack.installed, rack.least, rack.most) == (1, 1, 0, 16)

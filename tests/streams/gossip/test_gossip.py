@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event, Thread
 
 import numpy as np
@@ -15,10 +17,26 @@ from headwater.rules.cast.bitmap import unpack
 from headwater.rules.cast.chunks import Chunks
 from headwater.schemas.cast_records import CastEventKind, CastState, ManifestKind, MemberState
 from headwater.schemas.topics import CAST_AVAILABILITY, CAST_MANIFESTS
+from headwater.streams.gossip.gossip import Gossip
+from tests.any_cast import CastLog, Peer
 
 pytestmark = pytest.mark.stack
 MIB = 1024 * 1024
 CHUNKS = Chunks(40 * MIB, MIB)
+
+
+@contextmanager
+def gossiping(log: CastLog) -> Iterator[Gossip]:
+    """One member in a thread; afterwards it left its group."""
+    gossip = Gossip(log.kafka)
+    thread = Thread(target=gossip.run, daemon=True)
+    thread.start()
+    try:
+        yield gossip
+    finally:
+        gossip.stop()
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def bits(*had: int) -> np.ndarray:
@@ -53,7 +71,7 @@ class Speaking:
                 return
 
 
-def test_a_rack_is_summed_up_from_full_records_and_differences(log, Peer, eventually):
+def test_a_rack_is_summed_up_from_full_records_and_differences(log, eventually):
     a, b, c = Peer("a", "r1"), Peer("b", "r1"), Peer("c", "")
     log.join(a, b, c, Peer("origin", "r1"))
     log.announce("model", 7, CHUNKS)
@@ -62,7 +80,7 @@ def test_a_rack_is_summed_up_from_full_records_and_differences(log, Peer, eventu
     log.have(b, 7, bits(1, 2), rate=500)
     log.flush()
 
-    with log.gossip() as gossip:
+    with gossiping(log) as gossip:
         rack = eventually(lambda: log.newest().get((7, "r1")), within_seconds=30)
         assert gossip.state().phase == "running"
         assert len(gossip.state().partitions) == 64
@@ -75,7 +93,7 @@ def test_a_rack_is_summed_up_from_full_records_and_differences(log, Peer, eventu
     assert rack.view == max(a.number, b.number) + 1, "the offset of the rack's last record, the origin's"
 
 
-def test_complete_and_installed_hosts_are_counted_and_a_cast_that_is_over_is_not_summed_up(log, Peer, eventually):
+def test_complete_and_installed_hosts_are_counted_and_a_cast_that_is_over_is_not_summed_up(log, eventually):
     a, b = Peer("a", "r1"), Peer("b", "r1")
     log.join(a, b)
     log.announce("model", 7, CHUNKS)
@@ -90,7 +108,7 @@ def test_complete_and_installed_hosts_are_counted_and_a_cast_that_is_over_is_not
     log.step(a, 7, "model", CastState.installed)
     log.flush()
 
-    with log.gossip():
+    with gossiping(log):
         rack = eventually(lambda: log.newest().get((7, "r1")), within_seconds=30)
         assert (rack.complete, rack.installed, rack.least, rack.most) == (1, 1, 1, 40)
         assert unpack(rack.bits, 40).all()
@@ -102,7 +120,7 @@ def test_complete_and_installed_hosts_are_counted_and_a_cast_that_is_over_is_not
         assert (rack.complete, rack.least, rack.silent) == (2, 40, ())
 
 
-def test_the_slow_and_the_silent_are_named_and_only_they(log, Peer, eventually):
+def test_the_slow_and_the_silent_are_named_and_only_they(log, eventually):
     peers = [Peer(name, "r1") for name in ("a", "b", "c", "slow", "dead", "gone", "never")]
     log.join(*peers)
     log.announce("model", 7, CHUNKS)
@@ -116,7 +134,7 @@ def test_the_slow_and_the_silent_are_named_and_only_they(log, Peer, eventually):
         seconds = min(4, int(time.monotonic() - began))
         return bits(*range(int(rate / MIB * seconds))), rate
 
-    with log.gossip(), Speaking(log, 7, peers, has):
+    with gossiping(log), Speaking(log, 7, peers, has):
         rack = eventually(lambda: (found := log.newest().get((7, "r1"))) and found.slow and found, within_seconds=40)
         assert rack.slow == ("slow",)
         assert rack.hosts == 6, "who is suspected is not there"
@@ -125,7 +143,7 @@ def test_the_slow_and_the_silent_are_named_and_only_they(log, Peer, eventually):
         assert log.newest()[7, "r1"].bytes_per_second == 29 * MIB
 
 
-def test_after_a_restart_all_that_was_said_is_known_again_from_differences_too(log, Peer, eventually):
+def test_after_a_restart_all_that_was_said_is_known_again_from_differences_too(log, eventually):
     peers = [Peer(f"h{at}", f"r{at % 3}") for at in range(9)]
     log.join(*peers)
     log.announce("model", 7, CHUNKS)
@@ -137,11 +155,11 @@ def test_after_a_restart_all_that_was_said_is_known_again_from_differences_too(l
         return bits(*range(had[peer.host])), MIB
 
     with Speaking(log, 7, peers, has):
-        with log.gossip():
+        with gossiping(log):
             eventually(lambda: len(log.newest()) == 3, within_seconds=30)
         before = {rack.at_us for rack in log.racks()}
         started = time.monotonic()
-        with log.gossip():
+        with gossiping(log):
             new = eventually(lambda: [rack for rack in log.racks() if rack.at_us not in before], within_seconds=30)
             assert time.monotonic() - started < 15
     for rack in new:
@@ -149,14 +167,14 @@ def test_after_a_restart_all_that_was_said_is_known_again_from_differences_too(l
         assert rack.silent == (), "nobody is called silent before what was said is read"
 
 
-def test_two_members_share_the_racks_and_one_takes_over_from_the_other(log, Peer, eventually):
+def test_two_members_share_the_racks_and_one_takes_over_from_the_other(log, eventually):
     peers = [Peer(f"h{at}", f"r{at}") for at in range(12)]
     log.join(*peers)
     log.announce("model", 7, CHUNKS)
 
-    with Speaking(log, 7, peers, lambda _: (bits(1), MIB)), log.gossip() as first:
+    with Speaking(log, 7, peers, lambda _: (bits(1), MIB)), gossiping(log) as first:
         eventually(lambda: len(log.newest()) == 12, within_seconds=30)
-        with log.gossip() as second:
+        with gossiping(log) as second:
             eventually(lambda: len(first.state().partitions) == len(second.state().partitions) == 32, within_seconds=30)
             at_us = max(rack.at_us for rack in log.racks())
             eventually(lambda: all(rack.at_us > at_us for rack in log.newest().values()), within_seconds=30)
@@ -166,7 +184,7 @@ def test_two_members_share_the_racks_and_one_takes_over_from_the_other(log, Peer
         assert {rack.hosts for rack in log.racks()} == {1}
 
 
-def test_a_peer_that_starts_anew_is_heard_under_its_new_number_only(log, Peer, eventually):
+def test_a_peer_that_starts_anew_is_heard_under_its_new_number_only(log, eventually):
     old = Peer("a", "r1")
     log.join(old)
     log.announce("model", 7, CHUNKS)
@@ -177,20 +195,20 @@ def test_a_peer_that_starts_anew_is_heard_under_its_new_number_only(log, Peer, e
     log.have(old, 7, bits(*range(31)))
     log.flush()
 
-    with log.gossip():
+    with gossiping(log):
         rack = eventually(lambda: log.newest().get((7, "r1")), within_seconds=30)
 
     assert (rack.hosts, rack.most) == (1, 1)
     assert np.flatnonzero(unpack(rack.bits, 40)).tolist() == [4]
 
 
-def test_a_rack_that_all_left_is_said_to_be_empty(log, Peer, eventually):
+def test_a_rack_that_all_left_is_said_to_be_empty(log, eventually):
     peer = Peer("a", "r1")
     log.join(peer)
     log.announce("model", 7, CHUNKS)
     log.have(peer, 7, bits(4))
 
-    with log.gossip():
+    with gossiping(log):
         eventually(lambda: log.newest().get((7, "r1")), within_seconds=30)
         log.member(peer, MemberState.left)
         log.flush()
@@ -199,7 +217,7 @@ def test_a_rack_that_all_left_is_said_to_be_empty(log, Peer, eventually):
     assert not unpack(rack.bits, 40).any()
 
 
-def test_garbage_is_counted_and_changes_nothing(log, Peer, eventually):
+def test_garbage_is_counted_and_changes_nothing(log, eventually):
     peer = Peer("a", "r1")
     log.join(peer)
     log.announce("model", 7, CHUNKS)
@@ -214,7 +232,7 @@ def test_garbage_is_counted_and_changes_nothing(log, Peer, eventually):
     log.have(Peer("a", "r1", number=peer.number), 7, bits(6))
     log.flush()
 
-    with log.gossip():
+    with gossiping(log):
         rack = eventually(lambda: log.newest().get((7, "r1")), within_seconds=30)
 
     assert np.flatnonzero(unpack(rack.bits, 40)).tolist() == [6]
@@ -222,7 +240,7 @@ def test_garbage_is_counted_and_changes_nothing(log, Peer, eventually):
     assert metrics.GOSSIP_IGNORED.labels("unplaced")._value.get() - unplaced == 1
 
 
-def test_a_cast_is_shown_as_metrics_until_it_is_over_and_the_group_commits_what_it_read(log, Peer, eventually):
+def test_a_cast_is_shown_as_metrics_until_it_is_over_and_the_group_commits_what_it_read(log, eventually):
     a, b = Peer("a", "r1"), Peer("b", "r1")
     log.join(a, b)
     log.announce("shown", 7, CHUNKS)
@@ -230,7 +248,7 @@ def test_a_cast_is_shown_as_metrics_until_it_is_over_and_the_group_commits_what_
     log.flush()
     read = lambda metric, *labels: metric.labels(*labels)._value.get()  # noqa: E731
 
-    with log.gossip():
+    with gossiping(log):
         eventually(lambda: ("shown", "r1") in metrics.CAST_BYTES._metrics, within_seconds=30)
         assert read(metrics.CAST_HOSTS, "shown", "r1", "there") == 2
         assert read(metrics.CAST_CHUNKS, "shown", "r1", "most") == 0.5
