@@ -54,10 +54,11 @@ def report(
     every: Annotated[bool, typer.Option("--all", help="Each target, also where there are very many.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of a cast: each target with the root that it verified.
+    """Show what became of a cast, target by target.
 
-    Exit code 0 when all targets installed the file, 3 when some did not, 1 when it was aborted, 75 while it runs.
-    GB is 10⁹ bytes. Times are those of the log; a host's seconds are of its own clock.
+    Each with the root that it verified. GB is 10⁹ bytes. Times are those of the log; a host's seconds are of its own
+    clock. Exit code 0 when all targets installed the file, 3 when some did not, 1 when it was aborted, 75 while it
+    runs.
     """
     from headwater.cli.cast.outcome import floor_of, outcome
     from headwater.connectors.kafka.cast_log import CastLog
