@@ -44,12 +44,8 @@ class Gate:
                 asked="A peer was to start.",
                 advice="End what uses the port, or set peer.port to another.",
             ) from error
+        self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._accept, name="peer-gate", daemon=True)
-
-    @property
-    def port(self) -> int:
-        port: int = self._listener.getsockname()[1]
-        return port
 
     def start(self) -> None:
         self._listener.listen(_BACKLOG)

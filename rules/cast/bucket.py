@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 BURST_SECONDS = 0.05
 """What may pass at once, in seconds of the rate: so little that a second's average stays within 5 % of the cap."""
+_NOTHING = 1e-6
+"""Of a burst: too little to wait for, as the clock's numbers are no finer."""
 
 
 @dataclass(slots=True)
@@ -26,7 +28,7 @@ class Bucket:
         self.tokens = min(most, self.tokens + max(0.0, now - self.at) * self.rate)
         self.at = now
         needed = min(amount, most)
-        if self.tokens < needed:
+        if needed - self.tokens > most * _NOTHING:
             return (needed - self.tokens) / self.rate
         self.tokens -= amount
         return 0.0
