@@ -141,7 +141,8 @@ class Uploads:
         if store is None:
             wire.answer(connection.socket, Status.not_here)
             return True
-        with self._slots.taken(connection.peer.host, epoch, chunk) as free:
+        most = self._limits.slots(epoch, store.chunks.chunk_bytes)
+        with self._slots.taken(connection.peer.host, epoch, chunk, most) as free:
             if not free:
                 wire.answer(connection.socket, Status.busy)
                 return True

@@ -24,12 +24,14 @@ class Slots:
         """By whether the asker is in another rack: how many uploads of each epoch's chunk."""
 
     @contextmanager
-    def taken(self, host: str, epoch: int, chunk: int) -> Iterator[bool]:
-        """A slot for the time of the block. False: there is none, and there will be no queue."""
+    def taken(self, host: str, epoch: int, chunk: int, most: int | None) -> Iterator[bool]:
+        """A slot for the time of the block. False: there is none, and there will be no queue. ``most``: of the cast."""
         crosses = self._rack_mate is not None and not self._rack_mate(host)
         with self._lock:
             taken = self._taken[crosses]
             free = self._admits(crosses, taken.total(), taken[epoch, chunk])
+            if most is not None:
+                free = free and self._of_cast(epoch) < most
             if free:
                 taken[epoch, chunk] += 1
         try:
@@ -50,6 +52,9 @@ class Slots:
         """The cast's chunks that are under way now."""
         with self._lock:
             return frozenset(chunk for taken in self._taken.values() for cast, chunk in taken if cast == epoch)
+
+    def _of_cast(self, epoch: int) -> int:
+        return sum(count for taken in self._taken.values() for (cast, _), count in taken.items() if cast == epoch)
 
     def _admits(self, crosses: bool, uploads: int, uploads_of_chunk: int) -> bool:
         if self._rack_mate is None:

@@ -1,4 +1,4 @@
-"""A cap on a rate: the token bucket, pure, its clock given."""
+"""A cap on a rate: the token bucket, pure, its clock given, with a line in which nobody is overtaken."""
 
 from __future__ import annotations
 
@@ -12,23 +12,42 @@ _NOTHING = 1e-6
 
 @dataclass(slots=True)
 class Bucket:
-    """``rate`` units a second may pass, in the long run; BURST_SECONDS of them at once after a pause. Rate above 0."""
+    """``rate`` units a second may pass, in the long run; BURST_SECONDS of them at once after a pause. Rate above 0.
+
+    Who wants something to pass takes a place in the line, and asks how long it is until its turn; it asks again where
+    the rate changed.
+    """
 
     rate: float
-    tokens: float = 0.0
+    placed: float = 0.0
+    """Units for which places were given."""
+    allowed: float = 0.0
+    """Units that may have passed until ``at``."""
     at: float = 0.0
-    """When the tokens were counted last, in seconds of the clock that ``take`` is given."""
 
-    def take(self, amount: float, now: float) -> float:
-        """Takes ``amount`` and returns 0, or takes nothing and returns how many seconds to wait before asking again.
+    def place(self, amount: float, now: float) -> float:
+        """A place behind all others. An amount larger than a burst passes when the burst is full, and leaves a debt."""
+        self._go_to(now)
+        self.allowed = min(self.allowed, self.placed + self._burst)
+        place = self.placed + min(amount, self._burst)
+        self.placed += amount
+        return place
 
-        What is larger than a burst passes when the bucket is full, and leaves a debt behind.
-        """
-        most = self.rate * BURST_SECONDS
-        self.tokens = min(most, self.tokens + max(0.0, now - self.at) * self.rate)
+    def wait(self, place: float, now: float) -> float:
+        """Seconds until its turn, 0 where it has come."""
+        self._go_to(now)
+        missing = place - self.allowed
+        return missing / self.rate if missing > self._burst * _NOTHING else 0.0
+
+    def change(self, rate: float, now: float) -> None:
+        """Places stay; what passed until now stays counted by the old rate."""
+        self._go_to(now)
+        self.rate = rate
+
+    @property
+    def _burst(self) -> float:
+        return self.rate * BURST_SECONDS
+
+    def _go_to(self, now: float) -> None:
+        self.allowed += max(0.0, now - self.at) * self.rate
         self.at = now
-        needed = min(amount, most)
-        if needed - self.tokens > most * _NOTHING:
-            return (needed - self.tokens) / self.rate
-        self.tokens -= amount
-        return 0.0

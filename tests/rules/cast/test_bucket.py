@@ -13,7 +13,8 @@ def passed(bucket: Bucket, amounts: list[float], now: float) -> list[tuple[float
     """When each amount passed, asked for one after the other."""
     times = []
     for amount in amounts:
-        while wait := bucket.take(amount, now):
+        place = bucket.place(amount, now)
+        while wait := bucket.wait(place, now):
             now += wait
         times.append((now, amount))
     return times
@@ -45,23 +46,33 @@ def test_who_always_wants_more_gets_the_whole_rate(piece: float) -> None:
     now = total = 0.0
 
     while now < 10.0:
-        wait = bucket.take(piece, now)
-        now += wait
-        total += 0 if wait else piece
+        now += bucket.wait(bucket.place(piece, now), now)
+        total += piece
 
     assert total / now == pytest.approx(625e6, rel=0.01)
 
 
 def test_a_pause_saves_up_no_more_than_a_burst() -> None:
     bucket = Bucket(1000.0)
-    assert bucket.take(1.0, 0.0) > 0  # empty at first
+    assert bucket.wait(bucket.place(1.0, 0.0), 0.0) > 0  # empty at first
 
-    assert bucket.take(50.0, 3600.0) == 0
-    assert bucket.take(1.0, 3600.0) == pytest.approx(0.001)
+    assert bucket.wait(bucket.place(50.0, 3600.0), 3600.0) == 0
+    assert bucket.wait(bucket.place(1.0, 3600.0), 3600.0) == pytest.approx(0.001)
 
 
 def test_a_clock_that_goes_back_gives_nothing_away() -> None:
     bucket = Bucket(1000.0)
-    assert bucket.take(50.0, 100.0) == 0
+    assert bucket.wait(bucket.place(50.0, 100.0), 100.0) == 0
 
-    assert bucket.take(1.0, 50.0) > 0
+    assert bucket.wait(bucket.place(1.0, 50.0), 50.0) > 0
+
+
+def test_nobody_is_overtaken_and_a_new_rate_holds_for_those_who_wait() -> None:
+    bucket = Bucket(1000.0)
+    places = [bucket.place(10.0, 0.0) for _ in range(3)]
+    assert [bucket.wait(place, 0.0) for place in places] == pytest.approx([0.01, 0.02, 0.03])
+
+    bucket.change(100.0, 0.01)
+
+    assert [bucket.wait(place, 0.01) for place in places] == pytest.approx([0.0, 0.1, 0.2])
+    assert bucket.wait(bucket.place(1.0, 0.01), 0.01) == pytest.approx(0.21)

@@ -54,8 +54,8 @@ def test_a_cap_can_be_lifted_and_set_while_a_chunk_is_under_way(fleet: Any) -> N
 def test_a_cap_on_one_cast_leaves_the_others_alone(fleet: Any) -> None:
     slow, quick = fleet.content(4 * MIB, name="slow"), fleet.content(8 * MIB, name="quick")
     giver, taker = fleet.giver(slow.seed(), quick.seed()), fleet.taker()
-    giver.limits.cap_cast(7, 4_000_000)
-    limited = content_store = slow.partial(fleet.into("slow-into"))
+    giver.limits.cap_cast(7, 4_500_000)
+    limited = slow.partial(fleet.into("slow-into"))
 
     began = time.monotonic()
     for chunk in range(4):
@@ -67,26 +67,39 @@ def test_a_cap_on_one_cast_leaves_the_others_alone(fleet: Any) -> None:
         assert taker.fetched.get(timeout=20).outcome is Outcome.verified
     slow_seconds = time.monotonic() - began
 
-    assert content_store.had().all()
-    assert 0.9 < slow_seconds < 3
+    assert limited.had().all()
+    assert 0.8 < slow_seconds < 3
     assert quick_seconds < slow_seconds / 2
 
 
 def test_streams_under_a_low_cap_all_move(fleet: Any) -> None:
-    """Eight streams that share 2 MB/s get a piece each within a fraction of a second: none looks stalled."""
+    """Eight streams that share 9 MB/s get a piece each in about 20 ms: none looks as if it stood still."""
     content = fleet.content(8 * MIB)
     giver, taker = fleet.giver(content.seed()), fleet.taker(fetches=8)
-    giver.limits.cap_host(2_000_000)
+    giver.limits.cap_host(9_000_000)
     store = content.partial(fleet.into())
     fetches = [taker.ask(giver, store, chunk) for chunk in range(8)]
 
-    time.sleep(1.5)  # a stretch of the transfer, not a synchronisation
-    oldest = min(fetch.last_progress for fetch in fetches)
+    time.sleep(0.5)  # a stretch of the transfer, not a synchronisation
     assert all(fetch.received for fetch in fetches)
-    assert time.monotonic() - oldest < 1.0
+    assert time.monotonic() - min(fetch.last_progress for fetch in fetches) < 0.15  # the shortest deadline there is
     giver.limits.cap_host(None)
     for _ in range(8):
         assert taker.fetched.get(timeout=20).outcome is Outcome.verified
+
+
+def test_a_low_cap_sends_few_chunks_at_once_and_sends_them_whole(fleet: Any) -> None:
+    content = fleet.content(8 * MIB)
+    giver, taker = fleet.giver(content.seed()), fleet.taker(fetches=8)
+    giver.limits.cap_cast(7, 3_500_000)
+    store = content.partial(fleet.into())
+
+    for chunk in range(8):
+        taker.ask(giver, store, chunk)
+    outcomes = [taker.fetched.get(timeout=20).outcome for _ in range(8)]
+
+    assert outcomes.count(Outcome.verified) == 3
+    assert outcomes.count(Outcome.busy) == 5
 
 
 def test_without_caps_nobody_waits() -> None:
