@@ -16,6 +16,7 @@ from headwater.schemas.registry import Registry
 LABELS = {
     "phase": ("running", "degraded"),
     "verdict": ("verified", "condemned"),
+    "state": ("there", "slow"),
 }
 
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from headwater.stack.dashboards import DASHBOARDS, Dashboard, text
+from headwater.stack.dashboards import text
 from headwater.stack.description import compose_file
+from headwater.stack.panels import DASHBOARDS, Dashboard
 
 FILES = sorted(compose_file("dashboards").glob("*.json"))
 QUERIES = [
