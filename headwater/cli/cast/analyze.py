@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from headwater.cli import output
-from headwater.cli.cast import quantities
+from headwater.cli.cast.options import Disk, Hosts, Nic, Oversubscription, Racks, Size, Slow
+from headwater.cli.cast.quantities import Part
 from headwater.cli.frame import AsJson
 from headwater.rules.cast.bounds import Bound, Fleet, binding, bounds, goodput_share, slow_floor
-
-Hosts = Annotated[int, typer.Option(min=1, help="Hosts that get the file.")]
-Racks = Annotated[int, typer.Option(min=1, help="Racks that they stand in, evenly.")]
-Size = Annotated[int, typer.Option(parser=quantities.size, metavar="SIZE", help="Of the file: 100GB, 1TB, 16MiB.")]
-Nic = Annotated[
-    float,
-    typer.Option(parser=quantities.rate, metavar="RATE", help="Payload of each link, each way at once: 25Gbps, 3GB/s."),
-]
-Oversubscription = Annotated[float, typer.Option("--oversub", min=1, help="Of a rack's uplink: 8 is 8:1.")]
-Slow = Annotated[
-    quantities.Part | None,
-    typer.Option(parser=quantities.part, metavar="N@SHARE", help="20@25%: 20 hosts at a quarter of the rate."),
-]
-Disk = Annotated[
-    float | None,
-    typer.Option(parser=quantities.rate, metavar="RATE", help="A disk's, reading and writing at once. No page cache."),
-]
 
 MTUS = (1500, 9000)
 
@@ -68,7 +50,7 @@ def analyze(
 
 
 def fleet_of(
-    hosts: int, racks: int, nic: float, oversubscription: float, slow: quantities.Part | None, disk: float | None
+    hosts: int, racks: int, nic: float, oversubscription: float, slow: Part | None, disk: float | None
 ) -> Fleet:
     """Raises BadSettings."""
     return Fleet(
