@@ -146,7 +146,10 @@ class Caster:
 
     def prove(self) -> None:
         """Step 5. Raises Torn."""
-        if change := self._source.change():
+        change = self._source.change()
+        if not change and self._source.is_open_for_writing():
+            change = "a process opened it for writing"
+        if change:
             raise Torn(
                 f"the source changed while it was being hashed: {change}.",
                 asked=f"{self._source.path} was cast as {self._order.name}.",
@@ -161,6 +164,7 @@ class Caster:
             with self._catalog.transaction() as transaction:
                 casts.seal(transaction, self.cast.epoch, root)
 
+        self._heed_stop()
         self._patiently(seal)
 
     def seal(self, root: bytes) -> None:

@@ -67,7 +67,7 @@ class Source:
             found = os.fstat(self.descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise self._no_file(_KINDS.get(stat.S_IFMT(found.st_mode), "no regular file"))
-            if probe_writers(self.descriptor) is Writers.some:
+            if self.is_open_for_writing():
                 raise Refused(
                     "a process has it open for writing: what it holds now may be half of a file.",
                     asked=self._asked,
@@ -91,11 +91,14 @@ class Source:
         except OSError as error:
             return "its path leads nowhere now" if error.errno == errno.ENOENT else f"it answers {error.strerror}"
         try:
-            if difference := self.identity.difference(Identity.of(os.fstat(afresh))):
-                return difference
-            return "a process opened it for writing" if probe_writers(afresh) is Writers.some else ""
+            return self.identity.difference(Identity.of(os.fstat(afresh)))
         finally:
             os.close(afresh)
+
+    def is_open_for_writing(self) -> bool:
+        """Somebody may write, or have written through a mapping, which moves no time until the kernel writes it out.
+        False also where the filesystem cannot tell (NFS)."""
+        return probe_writers(self.descriptor) is Writers.some
 
     def reopened(self) -> int:
         """One more descriptor of the same file, with read-ahead of its own; the caller closes it."""

@@ -15,7 +15,7 @@ COMMANDS = {
     "run": [],
     "consent": [],
     "progress": [],
-    "cast": ["abort", "analyze", "join", "limit", "list", "report", "rm", "watch"],
+    "cast": ["abort", "analyze", "join", "limit", "list", "publish", "report", "rm", "watch"],
     "peer": [],
     "topics": ["apply", "describe"],
     "fleet": [],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli.cast import analyze, control, join, listing, report, watch
+from headwater.cli.cast import analyze, control, join, listing, publish, report, watch
 
 app = typer.Typer(no_args_is_help=True, help="Send one file to many hosts, from each to each.")
 
@@ -12,6 +12,7 @@ _PLAN = "Think before"
 app.command("analyze", rich_help_panel=_PLAN)(analyze.analyze)
 
 _HOSTS = "Send and receive"
+app.command("publish", rich_help_panel=_HOSTS)(publish.publish)
 app.command("join", rich_help_panel=_HOSTS)(join.join)
 
 _LOOK, _CONTROL = "See how it goes", "Have a word with it"

@@ -120,6 +120,15 @@ def test_a_source_that_changes_behind_the_hashes_is_never_sealed(world: Any, mon
     assert world.manifest(epoch).state == "aborted"
 
 
+def test_a_source_that_is_open_for_writing_at_the_end_is_never_sealed(world: Any) -> None:
+    path = world.file(MIB)
+    with world.caster(path) as caster:
+        epoch = caster.announce().epoch
+        with path.open("r+b"), pytest.raises(Torn, match="opened it for writing"):
+            caster.run()
+    assert world.manifest(epoch).state == "aborted"
+
+
 def test_the_older_of_two_publishers_is_told_and_the_newer_wins(world: Any) -> None:
     path = world.file(2 * MIB)
     with world.caster(path, origin="host-old") as older, world.caster(path, origin="host-new") as newer:

@@ -53,10 +53,6 @@ def truncate(path: Path) -> None:
     os.truncate(path, 10)
 
 
-def open_for_writing(path: Path) -> None:
-    open_for_writing.kept = path.open("r+b")  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -65,15 +61,20 @@ def open_for_writing(path: Path) -> None:
         (replace_it, "links"),  # of the file that was replaced: its name is gone
         (truncate, "shrank from 1,000 to 10 bytes"),
         (Path.unlink, "links"),
-        (open_for_writing, "opened it for writing"),
     ],
 )
 def test_a_change_is_told(path, change, told):
     with Source(path) as source:
         change(path)
         assert told in source.change()
-    if change is open_for_writing:
-        open_for_writing.kept.close()
+
+
+def test_who_may_write_is_noticed_though_nothing_changes(path):
+    with Source(path) as source:
+        assert not source.is_open_for_writing()
+        with path.open("r+b"):
+            assert source.is_open_for_writing()
+            assert source.change() == ""
 
 
 def test_a_link_that_leads_elsewhere_is_told(tmp_path, path):
