@@ -23,8 +23,8 @@ ORIGIN = "/"
 class Audience:
     """The fold, from records in the order of the log.
 
-    ``over`` says why the cast ended or no longer counts, once it does. ``progress`` by host; ``racks`` is what
-    `headwater run gossip` says of each.
+    ``over`` says why the cast ended or no longer counts, once it does. ``installed``: the rack of each host that has
+    the whole file under its name, whatever became of the host later. ``racks`` is what `headwater run gossip` says.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -32,12 +32,13 @@ class Audience:
         self.manifest: Manifest | None = None
         self.over = ""
         self.view = View()
-        self.progress: dict[str, CastProgress] = {}
+        self.installed: dict[str, str] = {}
         self.racks: dict[str, CastRack] = {}
 
     def take(self, record: object) -> None:
         if isinstance(record, CastProgress) and record.epoch == self.epoch:
-            self.progress[record.host] = record
+            if record.state is CastState.installed:
+                self.installed[record.host] = record.rack
         elif isinstance(record, CastRack) and record.epoch == self.epoch:
             self.racks[record.rack] = record
         elif isinstance(record, CastManifest):
@@ -61,20 +62,15 @@ class Audience:
         return [host for host in hosts if self.manifest is not None and self.manifest.names(host)]
 
     @property
-    def installed(self) -> set[str]:
-        """Who has the whole file under its name."""
-        return {host for host, one in self.progress.items() if one.state is CastState.installed}
-
-    @property
     def missing(self) -> set[str]:
-        return self.expected - self.installed
+        return self.expected - self.installed.keys()
 
     @property
     def complete(self) -> bool:
         """Everybody who is expected has it, and of each rack that is a target somebody does."""
         if self.manifest is None or not self.expected or self.missing:
             return False
-        racks = {RACK + one.rack for host, one in self.progress.items() if host in self.installed}
+        racks = {RACK + rack for rack in self.installed.values()}
         return all(target in racks for target in self.manifest.targets if target.startswith(RACK))
 
     @property

@@ -70,7 +70,7 @@ def list_casts(
             one.origin,
             ", ".join(one.targets) or "every peer",
             one.expires_at.astimezone().strftime("%Y-%m-%d %H:%M"),
-            "" if one.lives else one.reason,
+            one.reason if one.state in ("aborted", "removed") else "",
         )
         for one in found
     ]

@@ -46,12 +46,12 @@ def _totals(audience: Audience) -> Text:
     expected = audience.expected
     if not expected:
         return Text("no peer is there that it is for", style="yellow")
-    return Text(f"{len(expected & audience.installed):,} of {len(expected):,} hosts have it")
+    return Text(f"{len(expected & audience.installed.keys()):,} of {len(expected):,} hosts have it")
 
 
 def _racks(audience: Audience, chunks: int) -> list[tuple[Any, ...]]:
     hosts = Counter(host.rack for host in audience.present)
-    installed = Counter(one.rack for name, one in audience.progress.items() if name in audience.installed)
+    installed = Counter(audience.installed.values())
     rows = []
     for rack in sorted(hosts.keys() | installed.keys()):
         told = audience.racks.get(rack)

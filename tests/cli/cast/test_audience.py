@@ -109,6 +109,14 @@ def test_only_installed_counts(state):
     assert not made.complete
 
 
+def test_who_has_it_and_leaves_still_has_it():
+    made = audience("a", "rack:r2", hosts="r1:a r2:b")
+    install(made, "r1:a", "r2:b")
+    install(made, "r1:a", "r2:b", state=CastState.left)
+    join(made, "r1:a", "r2:b", state=MemberState.left)
+    assert made.complete
+
+
 def test_what_peers_say_of_another_cast_does_not_count():
     made = audience(hosts="r1:a")
     install(made, "r1:a", epoch=EPOCH - 1)
