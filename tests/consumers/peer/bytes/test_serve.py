@@ -17,6 +17,7 @@ from headwater.consumers.peer import wire
 from headwater.consumers.peer.fetch import Outcome
 from headwater.consumers.peer.seed import SeedFile
 from headwater.consumers.peer.wire import Connection, Identity, Kind, Status
+from headwater.rules.cast.choice import UPLOADS_PER_CHUNK
 from headwater.rules.cast.chunks import Chunks
 from headwater.rules.errors import HeadwaterError, Refused, Unavailable
 
@@ -66,19 +67,19 @@ def test_what_is_not_here_is_not_served(fleet: Any) -> None:
         assert wire.receive(connection, MIB) == content.data[MIB : 2 * MIB]
 
 
-def test_a_third_reader_of_a_chunk_is_told_at_once_to_try_another(fleet: Any, wide: Any) -> None:
+def test_one_reader_of_a_chunk_too_many_is_told_at_once_to_try_another(fleet: Any, wide: Any) -> None:
     giver = fleet.giver(wide, stall_seconds=30.0)
-    held = [hold(giver, 0), hold(giver, 0)]
-    third = dial(giver)
+    held = [hold(giver, 0) for _ in range(UPLOADS_PER_CHUNK)]
+    late = dial(giver)
 
     began = time.monotonic()
-    assert ask(third, 0) == (Status.busy, 0)
+    assert ask(late, 0) == (Status.busy, 0)
     assert time.monotonic() - began < 0.5
-    assert ask(third, 1)[0] is Status.ok
+    assert ask(late, 1)[0] is Status.ok
 
-    assert giver.uploads.busy == 3
+    assert giver.uploads.busy == UPLOADS_PER_CHUNK + 1
     assert giver.uploads.sending(EPOCH) == {0, 1}
-    for connection in (*held, third):
+    for connection in (*held, late):
         connection.socket.close()
 
 
@@ -98,9 +99,9 @@ def test_an_origin_has_so_many_slots_and_no_more(fleet: Any, wide: Any, eventual
 
 def test_rack_mates_and_others_do_not_take_each_others_places(fleet: Any, wide: Any) -> None:
     giver = fleet.giver(wide, stall_seconds=30.0, rack_mate=lambda host: host.startswith("mate"))
-    held = [hold(giver, 0, "mate-1"), hold(giver, 0, "mate-2")]
+    held = [hold(giver, 0, f"mate-{number}") for number in range(UPLOADS_PER_CHUNK)]
 
-    mate, stranger = dial(giver, host="mate-3"), dial(giver, host="far")
+    mate, stranger = dial(giver, host="mate-x"), dial(giver, host="far")
     assert ask(mate, 0) == (Status.busy, 0)
     assert ask(stranger, 0)[0] is Status.ok
 
