@@ -17,6 +17,9 @@ from headwater.schemas.cast_records import CastMember, MemberState
 Entry: TypeAlias = tuple[CastMember, int, int]
 """A record of cast.members, its partition and its offset there."""
 
+ORIGIN = "/"
+"""In the names of origins, HOST/EPOCH: the host may run another peer beside it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -31,6 +34,11 @@ class Host:
     number: int | None
     only: str | None
     state: MemberState
+
+    @property
+    def serves_only(self) -> bool:
+        """It is the origin of one cast, by the name HOST/EPOCH, and receives nothing."""
+        return ORIGIN in self.name
 
     @property
     def live(self) -> bool:

@@ -52,6 +52,10 @@ class CastLog:
         """Take all that is on the log now. Raises what Kafka's errors are mapped to."""
         self._take(self._following.catch_up())
 
+    def read(self, within_seconds: float) -> None:
+        """Take what has come; waits as long for a first record, also while no broker answers."""
+        self._take(self._following.read(within_seconds))
+
     def close(self) -> None:
         self._following.close()
 

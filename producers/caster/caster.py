@@ -39,6 +39,7 @@ from headwater.rules.cast.chunks import root_of
 from headwater.rules.errors import HeadwaterError, Torn, Transient, Unavailable
 from headwater.schemas.cast_manifest import ManifestState
 from headwater.schemas.cast_records import ManifestKind
+from headwater.schemas.cast_view import ORIGIN
 
 log = logs.logger()
 Answer = TypeVar("Answer")
@@ -70,7 +71,7 @@ class Caster:
     @property
     def origin(self) -> str:
         """The peer that serves the source. It has a name of its own: the host may run another peer."""
-        return f"{self._order.origin}/{self.cast.epoch}"
+        return f"{self._order.origin}{ORIGIN}{self.cast.epoch}"
 
     @property
     def waits(self) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from headwater.rules.cast.chunks import Chunks, chunk_bytes_for
 from headwater.rules.errors import BadSettings
 from headwater.schemas.cast_manifest import RACK, plain_file_name
+from headwater.schemas.cast_view import ORIGIN
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""It becomes a part of file names on every peer."""
+_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+"""It becomes a part of file names on every peer, and stands where a cast's number may stand too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Order:
         if not _NAME.fullmatch(self.name):
             raise self._refused(
                 f"{self.name!r} cannot name a cast.",
-                "Use up to 100 ASCII letters, digits, '-', '_' and '.', and begin with a letter or digit.",
+                "Use up to 100 ASCII letters, digits, '-', '_' and '.': a letter or digit first, and not only digits.",
             )
         if not plain_file_name(self.file_name):
             raise self._refused(
@@ -43,6 +44,8 @@ class Order:
             raise self._refused(
                 f"{bad[0]!r} is no target.", f"Name hosts, and racks as {RACK}NAME, with commas between them."
             )
+        if not self.origin or ORIGIN in self.origin:
+            raise self._refused(f"{self.origin!r} cannot name this host.", "Set peer.host to a name without '/'.")
         if self.expires_seconds <= 0:
             raise self._refused("it would expire at once.", "Give it some time with --expires, such as 24h.")
 

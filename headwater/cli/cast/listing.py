@@ -14,6 +14,7 @@ from rich.text import Text
 from headwater.cli import frame, output
 from headwater.cli.frame import AsJson, Frame
 from headwater.rules.errors import Unavailable
+from headwater.schemas.cast_view import ORIGIN
 
 if TYPE_CHECKING:
     from headwater.connectors.catalog.casts import Cast
@@ -122,7 +123,7 @@ def _of_log(the: Frame) -> list[Listed]:
                 reason=one.reason,
                 file_name=one.file_name,
                 size=one.chunks.size,
-                origin=one.origin.rpartition("/")[0],
+                origin=one.origin.rpartition(ORIGIN)[0],
                 targets=one.targets,
                 root=one.root,
                 expires_at=datetime.fromtimestamp(one.expires_us / 1_000_000, UTC),

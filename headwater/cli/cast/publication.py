@@ -12,7 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from threading import Event
 
-from headwater.cli.cast.audience import Audience, AudienceLog
+from headwater.cli.cast import audience
+from headwater.connectors.kafka.cast_log import CastLog
 from headwater.observe import logs
 from headwater.producers.caster.caster import Caster
 from headwater.producers.caster.config import CasterConfig
@@ -34,14 +35,14 @@ class Ending(StrEnum):
 
 
 class Publication:
-    """``run`` by one thread; ``interrupt`` and what is shown of it by any."""
+    """For one thread; ``interrupt`` by any."""
 
     def __init__(
         self,
         config: CasterConfig,
         source: Source,
         caster: Caster,
-        reader: AudienceLog,
+        reader: CastLog,
         make_copy: Callable[[], Copy] | None,
         origin_failed: Callable[[], Exception | None],
         *,
@@ -51,7 +52,7 @@ class Publication:
         ``origin_failed``: why the peer that serves the source died, if it did."""
         self.caster = caster
         self.cast = caster.cast
-        self.audience = Audience(self.cast.epoch)
+        self.history = reader.history
         self.root: bytes | None = None
         self.copy: Copy | None = None
         self._config = config
@@ -68,21 +69,26 @@ class Publication:
     def interrupt(self) -> None:
         self._interrupted.set()
 
-    def run(self) -> Ending:
-        """Raises Torn where the source changed, Fenced where the cast was replaced or ended by somebody, and what the
-        caster raises."""
+    def run(self, looked: Callable[[], None] = lambda: None) -> Ending:
+        """``looked`` is called a few times a second, when the log was read.
+
+        Raises Torn where the source changed, Fenced where the cast was replaced or ended by somebody, and what the
+        caster raises.
+        """
         with ThreadPoolExecutor(2, "publish") as pool:
             hashing = pool.submit(self.caster.run)
             try:
-                self._read_while(lambda: not hashing.done())
+                while not hashing.done():
+                    self._look(looked)
                 self.root = hashing.result()
                 log.info("cast.sealed", name=self.cast.name, epoch=self.cast.epoch, root=self.root.hex())
                 if self._make_copy is not None:
                     self.copy = self._make_copy()
                     self._copying = pool.submit(self.copy.run)
                     self._copying.add_done_callback(self._copy_ended)
-                self._read_while(lambda: self._ending() is None)
-                return self._ending() or Ending.interrupted
+                while (ending := self._ending()) is None:
+                    self._look(looked)
+                return ending
             except Unavailable:
                 if self._interrupted.is_set():
                     return Ending.interrupted
@@ -92,18 +98,18 @@ class Publication:
                 if self.copy is not None:
                     self.copy.stop()
 
-    def _read_while(self, going_on: Callable[[], bool]) -> None:
-        while going_on():
-            self._reader.read(self.audience, _READ_SECONDS)
-            if self._interrupted.is_set():
-                self.caster.stop("its publisher was interrupted")
-            if (failure := self._origin_failed()) is not None:
-                self.caster.stop(f"its origin failed: {failure}")
-                raise failure
-            if over := self.audience.over:
-                self.caster.stop(over)
-                if self.root is not None:
-                    raise _over(self.cast.name, self.cast.epoch, over)
+    def _look(self, looked: Callable[[], None]) -> None:
+        self._reader.read(_READ_SECONDS)
+        looked()
+        if self._interrupted.is_set():
+            self.caster.stop("its publisher was interrupted")
+        if (failure := self._origin_failed()) is not None:
+            self.caster.stop(f"its origin failed: {failure}")
+            raise failure
+        if over := audience.over(self.history):
+            self.caster.stop(over)
+            if self.root is not None:
+                raise _over(self.cast.name, self.cast.epoch, over)
 
     def _ending(self) -> Ending | None:
         """Of a sealed cast. Raises Torn."""
@@ -111,11 +117,11 @@ class Publication:
             return Ending.interrupted
         self._watch_source()
         now = self._clock()
-        if not self.audience.complete:
+        if not audience.complete(self.history):
             self._complete_since = None
         elif self._complete_since is None:
             self._complete_since = now
-        linger = 0.0 if self.audience.named_hosts_only else self._config.linger_seconds
+        linger = self._config.linger_seconds if audience.others_may_come(self.history) else 0.0
         if self._complete_since is not None and now - self._complete_since >= linger and not self.copying:
             return Ending.complete
         return Ending.expired if now >= self.cast.expires_at.timestamp() else None

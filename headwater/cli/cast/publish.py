@@ -6,10 +6,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -62,9 +62,9 @@ def publish(
     expired, and those who lack the file are named. A copy's address is valid for 7 days at most, however late the cast
     expires.
     """
-    from headwater.cli.cast.audience import AudienceLog
     from headwater.cli.cast.publication import Publication
     from headwater.cli.cast.publication_text import finish
+    from headwater.connectors.kafka.cast_log import CastLog
     from headwater.producers.caster.caster import Caster
     from headwater.producers.caster.config import CasterConfig
     from headwater.producers.caster.order import Order
@@ -85,11 +85,11 @@ def publish(
     with ExitStack() as closing:
         source = closing.enter_context(Source(file))
         caster = Caster(config, the.kafka, the.catalog, source, order)
-        reader = AudienceLog(the.kafka)
-        closing.callback(reader.close)
         began = time.monotonic()
-        caster.announce()
+        cast = caster.announce()
         closing.callback(_sweep, the)
+        reader = CastLog(the.kafka, str(cast.epoch))
+        closing.callback(reader.close)
         with _origin(the, caster, source, port) as origin_failed:
             publication = Publication(
                 config,
@@ -101,8 +101,8 @@ def publish(
             )
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: publication.interrupt())
-            with _view(the, publication, as_json=as_json):
-                ending = publication.run()
+            with _view(the, publication, as_json=as_json) as looked:
+                ending = publication.run(looked)
     finish(publication, ending, time.monotonic() - began, as_json=as_json)
 
 
@@ -144,13 +144,16 @@ def _copy(the: Frame, config: CasterConfig, caster: Caster, source: Source) -> C
     return Copy(config, the.kafka, the.catalog, the.store, source, caster.cast, caster.hashes)
 
 
-def _view(the: Frame, publication: Publication, *, as_json: bool) -> AbstractContextManager[Any]:
-    """Live on a terminal; elsewhere the log tells."""
+@contextmanager
+def _view(the: Frame, publication: Publication, *, as_json: bool) -> Iterator[Callable[[], None]]:
+    """Live on a terminal; elsewhere the log tells. Yields what shows it as it is now."""
     from rich.live import Live
 
     from headwater.cli.cast.publication_text import shown
 
     if as_json or not sys.stdout.isatty():
         the.log_as_a_service(as_json=True if as_json else None)
-        return nullcontext()
-    return Live(get_renderable=lambda: shown(publication), console=output.console(), refresh_per_second=4)
+        yield lambda: None
+        return
+    with Live(shown(publication), console=output.console(), auto_refresh=False) as live:
+        yield lambda: live.update(shown(publication), refresh=True)

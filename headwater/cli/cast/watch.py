@@ -82,7 +82,7 @@ def watch(
 
     def look() -> Glance:
         log.catch_up()
-        return _glance(log.history, nic, oversubscription, mtu)
+        return glance_at(log.history, nic, oversubscription, mtu)
 
     with closing(CastLog(frame.of(context).kafka, cast)) as log:
         last = _follow_json(look, every) if as_json else _follow_live(look, every)
@@ -101,15 +101,15 @@ def _follow_json(look: Callable[[], Glance], every: float) -> Glance:
 
 def _follow_live(look: Callable[[], Glance], every: float) -> Glance:
     glance = look()
-    with Live(_shown(glance), console=output.console(), auto_refresh=False) as live:
+    with Live(shown(glance), console=output.console(), auto_refresh=False) as live:
         while glance.outcome.status == "running":
             time.sleep(every)
             glance = look()
-            live.update(_shown(glance), refresh=True)
+            live.update(shown(glance), refresh=True)
     return glance
 
 
-def _glance(history: CastHistory, nic: float | None, oversubscription: float, mtu: int | None) -> Glance:
+def glance_at(history: CastHistory, nic: float | None, oversubscription: float, mtu: int | None) -> Glance:
     from headwater.cli.cast.outcome import floor_of, outcome
 
     now_us = time.time_ns() // 1_000
@@ -170,7 +170,7 @@ def _document(glance: Glance) -> dict[str, Any]:
     }
 
 
-def _shown(glance: Glance) -> Group:
+def shown(glance: Glance) -> Group:
     history, found = glance.history, glance.outcome
     lines = [_pace(glance)] if found.status == "running" else []
     lines += sums(found, glance.floor, history.manifest.chunks.size)

@@ -4,7 +4,9 @@ from itertools import count
 
 import pytest
 
-from headwater.cli.cast.audience import Audience
+from headwater.cli.cast.audience import complete, expected, missing, others_may_come, over
+from headwater.schemas.cast_history import CastHistory
+from headwater.schemas.cast_manifest import announced as manifest_of
 from headwater.schemas.cast_records import (
     CastManifest,
     CastMember,
@@ -29,58 +31,60 @@ def announced(*targets: str, epoch: int = EPOCH, name: str = "model") -> CastMan
     )  # fmt: skip
 
 
-def audience(*targets: str, hosts: str = "") -> Audience:
-    made = Audience(EPOCH)
-    made.take(announced(*targets))
+def audience(*targets: str, hosts: str = "") -> CastHistory:
+    made = CastHistory(manifest_of(announced(*targets)), 0)
     join(made, *hosts.split())
     return made
 
 
-def join(made: Audience, *hosts: str, state: MemberState = MemberState.joined, only: str | None = None) -> None:
+def take(made: CastHistory, record) -> None:
+    made.take(record, 0, next(OFFSETS), 0)
+
+
+def join(made: CastHistory, *hosts: str, state: MemberState = MemberState.joined, only: str | None = None) -> None:
     """Hosts as rack:name."""
     for host in hosts:
         rack, _, name = host.rpartition(":")
         member = CastMember(
             host=name, incarnation=1, rack=rack, address="", state=state, only=only, said_by=name, reason="", at_us=0
         )
-        made.take_members([(member, 0, next(OFFSETS))])
+        take(made, member)
 
 
-def install(made: Audience, *hosts: str, state: CastState = CastState.installed, epoch: int = EPOCH) -> None:
+def install(made: CastHistory, *hosts: str, state: CastState = CastState.installed, epoch: int = EPOCH) -> None:
     for host in hosts:
         rack, _, name = host.rpartition(":")
-        made.take(
-            CastProgress(
-                epoch=epoch, name="model", host=name, incarnation=1, rack=rack, state=state, chunks=1,
-                received_bytes=1, outside_bytes=0, seconds=1.0, reason="", at_us=0,
-            )
+        step = CastProgress(
+            epoch=epoch, name="model", host=name, incarnation=1, rack=rack, state=state, chunks=1,
+            received_bytes=1, outside_bytes=0, seconds=1.0, reason="", at_us=0,
         )  # fmt: skip
+        take(made, step)
 
 
 def test_named_hosts_are_waited_for_though_they_are_not_there():
     made = audience("a", "b", hosts="r1:a r1:c")
     install(made, "r1:a", "r1:c")
-    assert (made.missing, made.complete, made.named_hosts_only) == ({"b"}, False, True)
+    assert (missing(made), complete(made), others_may_come(made)) == ({"b"}, False, False)
     install(made, "r1:b")
-    assert made.complete
+    assert complete(made)
 
 
 def test_without_targets_it_is_for_every_peer_but_origins():
     made = audience(hosts="r1:a r2:b r1:h/7 r1:old/6")
-    assert (made.expected, made.named_hosts_only) == ({"a", "b"}, False)
+    assert (expected(made), others_may_come(made)) == ({"a", "b"}, True)
     install(made, "r1:a", "r2:b")
-    assert made.complete
+    assert complete(made)
 
 
 def test_nobody_there_is_not_complete():
-    assert not audience().complete
+    assert not complete(audience())
 
 
 def test_a_peer_that_takes_part_in_another_cast_only_is_not_waited_for():
     made = audience(hosts="r1:a")
     join(made, "r1:b", only="other")
     join(made, "r1:c", only="model")
-    assert made.expected == {"a", "c"}
+    assert expected(made) == {"a", "c"}
 
 
 def test_a_peer_that_left_or_died_is_not_waited_for_unless_it_was_named():
@@ -88,25 +92,25 @@ def test_a_peer_that_left_or_died_is_not_waited_for_unless_it_was_named():
     for one in (made, named):
         join(one, "r1:b", state=MemberState.left)
         join(one, "r1:c", state=MemberState.suspected)
-    assert made.expected == {"a"}
-    assert named.expected == {"b"}
+    assert expected(made) == {"a"}
+    assert expected(named) == {"b"}
 
 
 def test_of_each_rack_that_is_a_target_somebody_must_have_it():
     made = audience("rack:r1", "rack:r2", hosts="r1:a r1:b r3:x")
-    assert made.expected == {"a", "b"}
+    assert expected(made) == {"a", "b"}
     install(made, "r1:a", "r1:b")
-    assert not made.complete, "nobody of r2 was there yet"
+    assert not complete(made), "nobody of r2 was there yet"
     join(made, "r2:c")
     install(made, "r2:c")
-    assert made.complete
+    assert complete(made)
 
 
 @pytest.mark.parametrize("state", [CastState.started, CastState.complete, CastState.failed, CastState.left])
 def test_only_installed_counts(state):
     made = audience(hosts="r1:a")
     install(made, "r1:a", state=state)
-    assert not made.complete
+    assert not complete(made)
 
 
 def test_who_has_it_and_leaves_still_has_it():
@@ -114,27 +118,26 @@ def test_who_has_it_and_leaves_still_has_it():
     install(made, "r1:a", "r2:b")
     install(made, "r1:a", "r2:b", state=CastState.left)
     join(made, "r1:a", "r2:b", state=MemberState.left)
-    assert made.complete
+    assert complete(made)
 
 
 def test_what_peers_say_of_another_cast_does_not_count():
     made = audience(hosts="r1:a")
     install(made, "r1:a", epoch=EPOCH - 1)
-    assert not made.complete
+    assert not complete(made)
 
 
 def test_a_newer_cast_of_the_name_replaces_it():
     made = audience()
-    made.take(announced(epoch=8, name="other"))
-    made.take(announced(epoch=6))
-    made.take(said(ManifestKind.aborted, epoch=9))
-    assert made.over == ""
-    made.take(announced(epoch=8))
-    assert made.over == "h/8 announced cast 8 under the same name, which replaces it"
+    take(made, announced(epoch=8, name="other"))
+    take(made, announced(epoch=6))
+    assert over(made) == ""
+    take(made, announced(epoch=8))
+    assert over(made) == "cast 8 of the same name replaced it"
 
 
 @pytest.mark.parametrize("kind", [ManifestKind.aborted, ManifestKind.removed])
 def test_a_cast_that_was_ended_says_why(kind):
     made = audience()
-    made.take(said(kind))
-    assert made.over == f"it was {kind}: because {kind}"
+    take(made, said(kind))
+    assert over(made) == f"it was {kind}: because {kind}"

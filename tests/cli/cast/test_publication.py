@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.cast.audience import AudienceLog
+from headwater.cli.cast.audience import complete, installed, missing
 from headwater.cli.cast.publication import Ending, Publication
 from headwater.connectors.catalog import casts
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka import topics
+from headwater.connectors.kafka.cast_log import CastLog
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.s3.config import S3Config
@@ -29,7 +30,7 @@ from headwater.producers.caster.source import Source
 from headwater.rules.errors import Fenced, Refused, Torn
 from headwater.schemas import codec
 from headwater.schemas.cast_records import CastMember, CastProgress, CastState, MemberState
-from headwater.schemas.topics import CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS, CAST_RACKS, Topic
+from headwater.schemas.topics import CAST_EVENTS, CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS, CAST_RACKS, Topic
 
 pytestmark = pytest.mark.stack
 
@@ -42,14 +43,14 @@ class World:
         self.failure: Exception | None = None
         self.ending: Ending | None = None
         self.error: BaseException | None = None
+        self.complete, self.missing = False, set[str]()
 
     @contextmanager
     def publishing(self, *, copy: bool = False, **order: Any) -> Iterator[Publication]:
         """One in a thread; at the block's end it has ended, by ``ending`` or by ``error``."""
         with Source(self.path) as source:
             caster = Caster(self.config, self.kafka, self.catalog, source, replace(self.order, **order))
-            reader = AudienceLog(self.kafka)
-            caster.announce()
+            reader = CastLog(self.kafka, str(caster.announce().epoch))
 
             def make_copy() -> Copy:
                 return Copy(self.config, self.kafka, self.catalog, self.store, source, caster.cast, caster.hashes)
@@ -69,9 +70,13 @@ class World:
 
     def _run(self, made: Publication) -> None:
         try:
-            self.ending = made.run()
+            self.ending = made.run(lambda: self._look(made))
         except BaseException as error:
             self.error = error
+
+    def _look(self, made: Publication) -> None:
+        """In the publication's own thread, which alone reads its history."""
+        self.complete, self.missing = complete(made.history), missing(made.history)
 
     def say(self, topic: Topic, record: Any) -> None:
         producer = self.kafka.producer()
@@ -104,7 +109,7 @@ class World:
 @pytest.fixture
 def world(stack: Any, kafka_prefix: str, catalog_dsn: str, bucket: str, tmp_path: Any) -> Iterator[World]:
     kafka = Kafka(KafkaConfig(stack.kafka, prefix=kafka_prefix))
-    topics.apply(kafka, (CAST_MANIFESTS, CAST_PROGRESS, CAST_RACKS, replace(CAST_MEMBERS, partitions=2)))
+    topics.apply(kafka, (CAST_MANIFESTS, CAST_PROGRESS, CAST_RACKS, CAST_EVENTS, replace(CAST_MEMBERS, partitions=2)))
     path = tmp_path / "m.bin"
     path.write_bytes(b"weights" * 1000)
     with Catalog(CatalogConfig(catalog_dsn)) as catalog:
@@ -120,7 +125,7 @@ def test_it_ends_when_every_named_host_has_it(world: World, eventually: Any) -> 
     with world.publishing() as publication:
         sealed(publication, eventually)
         world.install(publication, "a")
-    assert (world.ending, publication.audience.missing) == (Ending.complete, set())
+    assert (world.ending, missing(publication.history)) == (Ending.complete, set())
 
 
 def test_without_targets_it_lingers_for_those_who_join_just_then(world: World, eventually: Any) -> None:
@@ -128,12 +133,12 @@ def test_without_targets_it_lingers_for_those_who_join_just_then(world: World, e
     with world.publishing(targets=()) as publication:
         world.join("a")
         world.install(publication, "a")
-        eventually(lambda: publication.audience.complete, 20)
+        eventually(lambda: world.complete, 20)
         world.join("b")
-        eventually(lambda: publication.audience.missing == {"b"}, 20)
+        eventually(lambda: world.missing == {"b"}, 20)
         world.install(publication, "b")
     assert world.ending is Ending.complete
-    assert publication.audience.installed.keys() == {"a", "b"}
+    assert installed(publication.history).keys() == {"a", "b"}
 
 
 def test_it_waits_for_its_copy(world: World) -> None:
@@ -153,7 +158,7 @@ def test_a_copy_that_fails_ends_nothing(world: World) -> None:
 def test_it_ends_when_the_cast_expires_and_names_who_lacks_it(world: World) -> None:
     with world.publishing(targets=("a", "b"), expires_seconds=2) as publication:
         world.install(publication, "b")
-    assert (world.ending, publication.audience.missing) == (Ending.expired, {"a"})
+    assert (world.ending, missing(publication.history)) == (Ending.expired, {"a"})
 
 
 def test_interrupted_after_the_seal_the_cast_goes_on(world: World, eventually: Any) -> None:
@@ -181,7 +186,7 @@ def test_a_newer_publisher_ends_the_older_one_whose_cast_is_sealed(world: World,
         with Source(world.path) as source:
             Caster(world.config, world.kafka, world.catalog, source, replace(world.order, origin="k")).announce()
     assert isinstance(world.error, Fenced)
-    assert "k/2 announced cast 2 under the same name" in world.error.happened
+    assert world.error.happened == "cast 2 of the same name replaced it."
 
 
 def test_an_operators_abort_ends_it(world: World, eventually: Any) -> None:

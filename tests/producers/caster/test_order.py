@@ -13,7 +13,7 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a/b", "a b", "a" * 101, "naïve", "a\n"])
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a/b", "a b", "a" * 101, "naïve", "a\n", "7", "2026"])
 def test_a_name_that_is_no_part_of_a_file_name_is_refused(name):
     with pytest.raises(BadSettings, match="cannot name a cast"):
         Order(**GOOD | {"name": name})
@@ -30,6 +30,11 @@ def test_a_file_name_that_leads_elsewhere_or_is_no_text_is_refused(name):
 def test_a_target_that_names_nobody_is_refused(target):
     with pytest.raises(BadSettings, match="is no target"):
         Order(**GOOD | {"targets": ("a", target)})
+
+
+def test_a_host_whose_name_would_be_that_of_an_origin_is_refused():
+    with pytest.raises(BadSettings, match="cannot name this host"):
+        Order(**GOOD | {"origin": "a/7"})
 
 
 def test_a_cast_that_is_over_before_it_begins_is_refused():
