@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import platformdirs
 
@@ -19,6 +19,7 @@ from headwater.rules.errors import BadSettings
 
 try:
     import numba
+    from numba.experimental import structref
 except ModuleNotFoundError as error:
     raise BadSettings(
         "numba is not installed.",
@@ -28,13 +29,14 @@ except ModuleNotFoundError as error:
     ) from error
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=NamedTuple)
 
 
 def _sources() -> str:
     folders = [Path(__file__).parent, Path(rules.__file__).parent]
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        digest.update(str(path).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -68,3 +70,18 @@ is_due = inlined(fallback.is_due)
 may_import = inlined(fallback.may_import)
 ways_in = inlined(fallback.ways_in)
 children = inlined(importers.children)
+
+
+class Reference(structref.StructRefProxy):
+    """Base of the classes that ``by_reference`` completes."""
+
+
+def by_reference(reference: type, kind: type, fields: type[T]) -> Callable[[T], T]:
+    """How a tuple of this type is given to compiled functions by one address, as ``reference`` of numba's ``kind``.
+
+    They could take the tuple itself, but each call between them would hand on every array: compiling takes minutes.
+    Both classes must be known to their module by name, or nothing is kept for the next process.
+    """
+    library: Any = structref
+    library.define_proxy(reference, library.register(kind), list(fields._fields))
+    return lambda values: cast(T, reference(*values))

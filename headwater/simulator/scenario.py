@@ -39,7 +39,7 @@ class Scenario:
     """From a verified chunk until a rack-mate may ask for it: HAVE is sent in batches."""
     across_seconds: float = 0.020
     """The same to another rack, and from the origin's offer to the request."""
-    busy_seconds: float = 0.005
+    busy_seconds: float = 0.020
     """A source that said BUSY is not asked again for so long."""
     gossip_seconds: float = 1.0
     """How often the racks' summaries are renewed: only fallbacks need them."""
@@ -57,7 +57,7 @@ class Scenario:
     late_seconds: float = 0.0
     """When the late joiners join."""
     step_seconds: float = 0.0
-    """How often rates are shared anew; 0: 40 times in the time of a host's full set of chunks, at most 2 ms."""
+    """How often rates are shared anew; 0: 80 times in the time of a host's full set of chunks, at most 2 ms."""
     sample_seconds: float = 0.1
     """Of the timeline."""
     sampled_hosts: int = 0

@@ -5,8 +5,9 @@ on their way to it from rack-mates, and ``endgame_chunk`` when there is nothing 
 ``admits``. The simulator calls the same functions, compiled: so they are plain loops over arrays and numbers, and
 chance comes in as a number.
 
-Order: of the lowest ``WINDOW`` chunks that are missing here and present in the rack, the rarest of a sample. Rarest
-first alone would spread over the whole file and make every re-serve a disk read; in strict order all want the same one.
+Order: any of the lowest ``WINDOW`` chunks that are missing here and present in the rack. Rarest first would spread over
+the whole file and make every re-serve a disk read; in strict order all would want the same one. The rarest of a sample
+of the window was slower than any of it: chunks that most have are then left until the end, one here and one there.
 """
 
 from __future__ import annotations
@@ -21,19 +22,18 @@ Counts: TypeAlias = NDArray[np.int16]
 
 WINDOW = 32
 """A peer chooses among so many chunks: what it re-serves is young enough to be in the page cache."""
-SAMPLE = 4
-"""So many of the window are compared by rarity: were it all of them, all hosts would want the same chunk at once."""
 IN_FLIGHT = 8
 """Chunks on their way from rack-mates: enough that one slow source costs an eighth. Imports come on top."""
 SOURCES = 3
 """They come from at least so many, where there are so many."""
 DUPLICATES = 2
 """At the end a peer has at most so many chunks on their way twice, none more often."""
-UPLOADS = 10
-"""Uploads to rack-mates at a time: little more than they ask for on average, so that no uplink is shared unequally."""
+UPLOADS = 8
+"""Uploads to rack-mates at a time: as many as they ask for on average. With more, some uplinks would be shared by many
+and others by few, and a downlink that waits for the former stands still in part."""
 UPLOADS_ACROSS = 6
 """Uploads to other racks at a time, on top: a chunk that crosses feeds a whole rack."""
-UPLOADS_PER_CHUNK = 2
+UPLOADS_PER_CHUNK = 4
 """Uploads of one chunk at a time to rack-mates; as many again to other racks."""
 
 NONE = -1
@@ -53,13 +53,7 @@ def next_chunk(had: Flags, asked: Counts, holders: Counts, first: int, chance: f
             found += 1
             if found == WINDOW:
                 break
-    best = NONE
-    start = int(chance * found)
-    for place in range(min(SAMPLE, found)):
-        chunk = window[(start + place) % found]
-        if best == NONE or holders[chunk] < holders[best]:
-            best = chunk
-    return best
+    return int(window[int(chance * found)]) if found > 0 else NONE
 
 
 def endgame_chunk(had: Flags, asked: Counts, holders: Counts, first: int) -> int:

@@ -18,8 +18,9 @@ from headwater.rules.cast.importers import FANOUT
 ORIGIN_SLOTS = 16
 """Chunks that the origin has offered or is sending. Each importer shares its downlink among about nine transfers, so
 the origin needs more of them than that to fill its uplink."""
-OVERTAKEN = 64
-"""The origin goes through the chunks in order: one that lies so far below what the rack has already is due."""
+OVERTAKEN = 256
+"""The origin goes through the chunks in order: one that lies so far below what the rack has already is due. The last
+rack of a chunk's tree gets it about a hundred chunks after the first."""
 STALLED_DEADLINES = 6
 """Nothing new in the whole rack for so long: the lowest missing chunks are due, wherever they may be."""
 ORIGIN = -1
@@ -49,14 +50,17 @@ def is_due(chunk: int, highest_in_rack: int, told: bool, quiet_deadlines: float)
 
 
 def may_import(rank: int, due_seconds: float, deadline: float) -> bool:
-    """Whether the host of this rank may fetch a chunk from outside that is due for so long and not in the rack."""
-    return due_seconds >= rank * deadline
+    """Whether the host of this rank may fetch a chunk from outside that is due for so long and not in the rack.
+
+    Rank 0 imports at once what it is told of; what it is not told of it waits for as all do, for one deadline.
+    """
+    return due_seconds >= (rank + 1) * deadline
 
 
 def ways_in(position: int) -> NDArray[np.int64]:
     """Positions in the chunk's order of racks where to ask, in turn: the parent, its parent, …, the first, ORIGIN.
 
-    After these come racks whose summary has the chunk, and last the copy in S3.
+    Before ORIGIN come racks whose summary has the chunk, and after it the copy in S3.
     """
     found = np.empty(64, np.int64)
     count = 0

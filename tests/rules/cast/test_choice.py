@@ -40,13 +40,6 @@ def test_the_next_chunk_is_one_of_the_lowest_that_can_be_asked_for(found, chance
         assert chosen in askable[: choice.WINDOW]
 
 
-@given(st.integers(1, choice.SAMPLE), st.data())
-def test_where_the_sample_is_the_whole_window_the_rarest_is_chosen(count: int, data: st.DataObject) -> None:
-    holders = np.array(data.draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)), np.int16)
-    chosen = next_chunk(np.zeros(count, np.bool_), np.zeros(count, np.int16), holders, 0, data.draw(chances))
-    assert holders[chosen] == min(holders)
-
-
 def test_every_chunk_of_the_window_is_chosen_by_some_chance() -> None:
     had, asked, holders = np.zeros(50, np.bool_), np.zeros(50, np.int16), np.ones(50, np.int16)
     chosen = {next_chunk(had, asked, holders, 0, number / 100) for number in range(100)}

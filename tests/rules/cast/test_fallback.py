@@ -21,17 +21,17 @@ def test_an_offer_goes_round_all_racks() -> None:
 
 
 def test_a_chunk_is_due_when_it_is_outside_or_overtaken_or_when_all_stands_still() -> None:
-    assert not is_due(0, 63, told=False, quiet_deadlines=5.9)
-    assert is_due(0, 64, told=False, quiet_deadlines=0)
+    assert not is_due(0, 255, told=False, quiet_deadlines=5.9)
+    assert is_due(0, 256, told=False, quiet_deadlines=0)
     assert is_due(500, 0, told=True, quiet_deadlines=0)
     assert is_due(500, 0, told=False, quiet_deadlines=6)
 
 
 @given(st.integers(0, 1000), st.floats(0.15, 10))
 def test_every_due_chunk_has_an_importer_at_every_moment_whoever_dies(deaths: int, deadline: float) -> None:
-    """Of the ranks that live, the lowest one, ``deaths``, may import after so many deadlines and not before."""
-    assert may_import(deaths, deaths * deadline, deadline)
-    assert deaths == 0 or not may_import(deaths, (deaths - 0.5) * deadline, deadline)
+    """Of the ranks that live, the lowest one, ``deaths``, may import when its turn comes and not before."""
+    assert may_import(deaths, (deaths + 1) * deadline, deadline)
+    assert not may_import(deaths, (deaths + 0.5) * deadline, deadline)
 
 
 @given(st.integers(0, 5000))
