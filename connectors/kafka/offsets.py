@@ -15,7 +15,12 @@ from headwater.rules.errors import NotFound
 _SECONDS = 15.0
 _ELECTION_SECONDS = 5.0
 _ELECTION_PAUSE_SECONDS = 0.1
-_ELECTION = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+_ELECTION = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
 _NAMED = 8
 """A cluster may have a thousand topics: an error names the nearest few."""
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
