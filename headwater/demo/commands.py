@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from secrets import token_hex
 
 from headwater.demo.workplace import Workplace
 from headwater.rules.errors import HeadwaterError, Unavailable
+from headwater.stack.processes import start_detached
 
 LOOK_SECONDS = 0.15
 DEADLINE_SECONDS = 300.0
@@ -22,6 +24,7 @@ OWN_SETTINGS = (
     "HEADWATER_DATASET",
     "HEADWATER_STATE_FOLDER",
     "HEADWATER_SOURCES",
+    "HEADWATER_PEER",
 )
 
 
@@ -42,9 +45,10 @@ class CommandLine:
     def __init__(self, place: Workplace, *, colour: bool, width: int) -> None:
         self._place = place
         look = {"FORCE_COLOR": "1"} if colour else {"NO_COLOR": "1"}
-        self._environment = {**demo_environment(place), "COLUMNS": str(width), **look}
+        key = {"HEADWATER_PEER__KEY": token_hex(32)}  # of the demo's own fleet, wherever it meets
+        self._environment = {**demo_environment(place), **key, "COLUMNS": str(width), **look}
 
-    def __call__(self, *arguments: str, meanwhile: Callable[[], None] = nothing) -> str:
+    def __call__(self, *arguments: str, meanwhile: Callable[[], object] = nothing) -> str:
         """What the command printed. ``meanwhile`` is called again and again while it runs.
 
         Raises HeadwaterError with what the command said of itself and its exit code, Unavailable when it hangs.
@@ -61,8 +65,13 @@ class CommandLine:
                 raise _failure(arguments, process.returncode, (err.read() or out.read()).decode(errors="replace"))
             return out.read().decode(errors="replace")
 
+    def start(self, name: str, *arguments: str) -> None:
+        """Run the command detached, as process ``name`` of the demo's state folder: `headwater down` ends it."""
+        argv = [sys.executable, "-m", "headwater.cli", *arguments]
+        start_detached(name, argv, self._environment, self._place.state)
+
     def _wait(
-        self, process: subprocess.Popen[bytes], arguments: tuple[str, ...], meanwhile: Callable[[], None]
+        self, process: subprocess.Popen[bytes], arguments: tuple[str, ...], meanwhile: Callable[[], object]
     ) -> None:
         waited = 0.0
         try:

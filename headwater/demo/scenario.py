@@ -11,10 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from random import Random
 from threading import Thread
 from urllib.request import urlopen
 
@@ -22,14 +19,14 @@ from blake3 import blake3
 from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.demo import edits, media
-from headwater.demo.commands import LOOK_SECONDS, CommandLine, shown
+from headwater.demo.cast import a_file_is_cast
+from headwater.demo.commands import LOOK_SECONDS, shown
 from headwater.demo.edits import Picker
-from headwater.demo.river import River
-from headwater.demo.trees import Tree, compare, tree_of
-from headwater.demo.view import Screen, size
-from headwater.demo.workplace import DELETE_HOLD_SECONDS, Workplace
+from headwater.demo.trees import require_equal, tree_of
+from headwater.demo.view import size
+from headwater.demo.workplace import DELETE_HOLD_SECONDS
+from headwater.demo.world import World
 from headwater.rules.errors import Corrupt, Unavailable
-from headwater.rules.identity import display
 from headwater.stack import processes
 
 RECORDING_SECONDS = 6.0
@@ -41,25 +38,13 @@ IN_FLIGHT_SECONDS = 60.0
 UPLOADERS = ("upload-files", "upload-parts")
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """What the acts work with."""
-
-    place: Workplace
-    screen: Screen
-    headwater: CommandLine
-    river: River
-    random: Random
-    found: Path
-    arrivals: Path
-
-
 def play(world: World) -> None:
     """All acts in order. Raises Unavailable where a wait runs out, Corrupt where a check fails."""
     a_folder_appears(world)
     people_work(world)
     uploaders_die(world)
     every_byte_is_checked(world)
+    a_file_is_cast(world)
 
 
 def a_folder_appears(world: World) -> None:
@@ -166,20 +151,6 @@ def every_byte_is_checked(world: World) -> None:
     )
     world.screen.waiting("")
     world.screen.check(f"exported version 2: the SHA-256 of all {len(expected)} files equals the folder's")
-
-
-def require_equal(expected: Tree, found: Tree, *, asked: str, advice: str) -> None:
-    """Raises Corrupt, which names the first differences."""
-    differences = compare(expected, found)
-    if differences:
-        first = [*differences.missing, *differences.surplus, *differences.unequal][:3]
-        raise Corrupt(
-            f"{len(differences.missing)} files are missing, {len(differences.surplus)} are too many, "
-            f"{len(differences.unequal)} have other bytes, among them {', '.join(map(display, first))}.",
-            asked=asked,
-            kept="Both folders and all logs are kept.",
-            advice=advice,
-        )
 
 
 def _carried(world: World) -> None:

@@ -24,10 +24,11 @@ from headwater.connectors.s3.store import ObjectStore
 from headwater.demo import media
 from headwater.demo.commands import CommandLine, demo_environment
 from headwater.demo.river import River
-from headwater.demo.scenario import World, play
+from headwater.demo.scenario import play
 from headwater.demo.tree import ARRIVALS, FULL, TreePlan, TreeSize, arrivals_tree, first_tree
 from headwater.demo.view import Screen
 from headwater.demo.workplace import SOURCE, Workplace
+from headwater.demo.world import World
 from headwater.rules.errors import BadSettings, NotFound
 from headwater.stack import processes
 from headwater.stack.addresses import from_environment
@@ -80,8 +81,9 @@ def show(
         made = making.result()
         catalog = closing.enter_context(Catalog(world_settings.needed_catalog(), application="headwater demo"))
         store = ObjectStore(world_settings.needed_s3())
-        river = River(catalog, Kafka(world_settings.needed_kafka()), store, place.name)
-        play(World(place, the, headwater, river, Random(SEED), made.found, made.arrivals))
+        kafka = Kafka(world_settings.needed_kafka())
+        river = River(catalog, kafka, store, place.name)
+        play(World(place, the, headwater, kafka, river, Random(SEED), made.found, made.arrivals))
     _closing_words(place, the, keep_running=keep_running)
 
 
@@ -157,6 +159,7 @@ def _closing_words(place: Workplace, screen: Screen, *, keep_running: bool) -> N
         [
             (str(place.media), "the folder that is synced: change it as you like"),
             (str(place.exported / place.name), "version 2, taken out again"),
+            (str(place.peers), "the file that was cast, in a folder for each of eight peers"),
             (str(place.settings_file), "the settings: add a source of your own"),
             (str(place.logs), "what our processes log; the servers: .headwater/stack/logs"),
         ],
@@ -171,6 +174,7 @@ def _closing_words(place: Workplace, screen: Screen, *, keep_running: bool) -> N
             (f"{headwater} inspect sync.objects", "the records of a topic, decoded"),
             (f"{headwater} dataset log", "the versions"),
             (f"{headwater} dataset ls latest", "the files of one"),
+            (f"{headwater} cast publish FILE --name N", "send one file to every peer: `peer`, `cast watch N`"),
             (f"{headwater} down", "stop; nothing is lost"),
         ],
     )

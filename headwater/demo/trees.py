@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
+from headwater.rules.errors import Corrupt
+from headwater.rules.identity import display
+
 READ_BYTES = 1024 * 1024
 
 Tree = dict[bytes, str]
@@ -44,7 +47,7 @@ def tree_of(folder: str | os.PathLike[str], new_hash: Callable[[], Hash] = sha25
         links = [name for name in folders if os.path.islink(os.path.join(where, name))]
         for name in [*names, *links]:
             path = os.path.join(where, name)
-            tree[os.path.relpath(path, root)] = _content(path, new_hash())
+            tree[os.path.relpath(path, root)] = content(path, new_hash())
     return tree
 
 
@@ -60,10 +63,25 @@ def compare(expected: Tree, found: Tree) -> Differences:
     )
 
 
-def _content(path: bytes, content: Hash) -> str:
+def content(path: bytes, hash_: Hash) -> str:
+    """What a tree says of one file or link."""
     if os.path.islink(path):
         return link_to(os.readlink(path))
     with open(path, "rb") as file:
         while data := file.read(READ_BYTES):
-            content.update(data)
-    return content.hexdigest()
+            hash_.update(data)
+    return hash_.hexdigest()
+
+
+def require_equal(expected: Tree, found: Tree, *, asked: str, advice: str) -> None:
+    """Raises Corrupt, which names the first differences."""
+    differences = compare(expected, found)
+    if differences:
+        first = [*differences.missing, *differences.surplus, *differences.unequal][:3]
+        raise Corrupt(
+            f"{len(differences.missing)} files are missing, {len(differences.surplus)} are too many, "
+            f"{len(differences.unequal)} have other bytes, among them {', '.join(map(display, first))}.",
+            asked=asked,
+            kept="Both folders and all logs are kept.",
+            advice=advice,
+        )

@@ -84,7 +84,7 @@ class Screen:
         self._clock = clock
         self._began = clock()
         self._rates = Rates()
-        self._snapshot: Snapshot | None = None
+        self._picture: RenderableType | None = None
         self._waiting_for = ""
         self._steps: dict[tuple[str, str], tuple[Step, float]] = {}
         self._last_line, self._last_line_at = "", -PLAIN_LINE_SECONDS
@@ -125,7 +125,14 @@ class Screen:
 
     def quote(self, command: str, output: str) -> None:
         """A command as the user would type it, and what it answered."""
+        self.command(command)
+        self.answer(output)
+
+    def command(self, command: str) -> None:
+        """A command as the user would type it; its ``answer`` comes later."""
         self._item("[bold]$[/]", f"[bold]{escape(command)}[/]")
+
+    def answer(self, output: str) -> None:
         for line in excerpt(output.rstrip().splitlines()):
             answer = Text.from_ansi(line)
             if self.console.is_terminal:
@@ -167,11 +174,14 @@ class Screen:
                 self.check(f"{step.program}: {step.action}, {step.seconds:.1f} s")
 
     def show(self, snapshot: Snapshot) -> None:
-        """The state of the river, as often as it is known; without a terminal, a line every few seconds."""
+        """The state of the river, as often as it is known."""
+        self._rates.add(self._clock(), snapshot)
+        self.present(river(snapshot, self._rates), plain(snapshot))
+
+    def present(self, picture: RenderableType, line: str) -> None:
+        """What there is to see now: a picture below the running text on a terminal, else a line now and then."""
         now = self._clock()
-        self._rates.add(now, snapshot)
-        self._snapshot = snapshot
-        line = plain(snapshot)
+        self._picture = picture
         if not self._live and now - self._last_line_at >= PLAIN_LINE_SECONDS and line != self._last_line:
             self._last_line, self._last_line_at = line, now
             self.console.print(f"  {minutes(now - self._began)}  {line}", soft_wrap=True)
@@ -185,8 +195,8 @@ class Screen:
             )
             for step, since in list(self._steps.values())
         ]
-        if self._snapshot:
-            parts.append(river(self._snapshot, self._rates))
+        if self._picture:
+            parts.append(self._picture)
         if self._waiting_for:
             parts.append(Spinner("dots", Text(f"{self._waiting_for}  ({minutes(now - self._began)})", style="dim")))
         return Group(*parts)

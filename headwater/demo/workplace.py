@@ -53,6 +53,11 @@ class Workplace:
         """Where the last version is written to for the independent check."""
         return self.state / "demo" / "exported"
 
+    @property
+    def peers(self) -> Path:
+        """Below it a folder for each peer, where the file that is cast appears."""
+        return self.state / "demo" / "peers"
+
     def settings(self, ports: Mapping[str, int]) -> str:
         """The settings file's text, signed, so that an edit shows. ``ports``: those of the stack, where unusual."""
         stack = "".join(f"{name}_port = {port}\n" for name, port in ports.items())

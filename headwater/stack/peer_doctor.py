@@ -16,7 +16,9 @@ from pathlib import Path
 import psutil
 
 from headwater.consumers.peer.config import PeerConfig
+from headwater.consumers.peer.racks import rack_of
 from headwater.rules.cast.bounds import goodput_share
+from headwater.rules.errors import BadSettings
 from headwater.stack.doctor import GIB, Check, Holder
 from headwater.stack.server import port_is_free
 
@@ -42,6 +44,15 @@ def check_folder(into: Path, *, is_folder: bool, writable: bool, free_bytes: int
         fix = f"Free space, or lower peer.quota_bytes ({quota_bytes / GIB:.1f} GiB): a cast that does not fit fails."
         return Check("peer folder", "warn", found, fix)
     return Check("peer folder", "ok", found)
+
+
+def check_rack(host: str, rack: str, wrong: BadSettings | None = None) -> Check:
+    if wrong is not None:
+        return Check("peer rack", "fail", wrong.happened, wrong.advice)
+    if rack:
+        return Check("peer rack", "ok", f"{host} is in {rack}")
+    fix = "Name it with peer.rack or in peer.topology_file: all hosts without one are taken for one rack."
+    return Check("peer rack", "warn", f"{host} has no rack", fix)
 
 
 def check_listener(port: int, holder: Holder) -> Check:
@@ -86,11 +97,19 @@ def examine_peer(config: PeerConfig, kafka: str | None, *, running: bool) -> lis
     return [
         check_key(config.key is not None),
         _folder(config.into, config.quota_bytes),
+        _rack(config),
         check_listener(config.port, holder),
         *_link(config.advertised or _own_address(kafka)),
         *([check_backlog(int(somaxconn.read_text()))] if somaxconn.exists() else []),
         check_descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0], config.connections),
     ]
+
+
+def _rack(config: PeerConfig) -> Check:
+    try:
+        return check_rack(config.host, rack_of(config))
+    except BadSettings as wrong:
+        return check_rack(config.host, "", wrong)
 
 
 def _folder(into: Path, quota_bytes: int | None) -> Check:

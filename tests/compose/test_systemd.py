@@ -27,11 +27,12 @@ def values(path: Path, key: str) -> list[str]:
     return re.findall(rf"^{key}=(.*)$", path.read_text("utf-8"), re.MULTILINE)
 
 
-def test_agents_members_and_committers_have_a_unit_each() -> None:
+def test_agents_members_committers_and_peers_have_a_unit_each() -> None:
     assert [path.name for path in UNITS] == [
         "headwater-agent@.service",
         "headwater-commit@.service",
         "headwater-member@.service",
+        "headwater-peer.service",
     ]
 
 
@@ -86,6 +87,7 @@ def test_a_unit_has_no_power_that_it_does_not_need(path: Path) -> None:
         "headwater-agent@": ["CAP_DAC_READ_SEARCH CAP_LEASE"],
         "headwater-member@": ["CAP_DAC_READ_SEARCH"],
         "headwater-commit@": [""],
+        "headwater-peer": [""],
     }
     assert values(path, "CapabilityBoundingSet") == needed[path.stem]
     assert values(path, "ProtectSystem") == ["strict"]

@@ -12,10 +12,9 @@ pytest.importorskip("PIL")
 
 from rich.console import Console
 
-from headwater.demo import scenario
 from headwater.demo.show import show
 from headwater.demo.tree import MIB, TreeSize
-from headwater.demo.trees import Tree, tree_of
+from headwater.demo.trees import Tree, require_equal, tree_of
 from headwater.demo.view import Screen
 from headwater.rules.errors import BadSettings, Corrupt, NotFound, Refused
 from headwater.stack.addresses import Addresses
@@ -48,6 +47,11 @@ def test_the_demo_plays_to_its_end_and_leaves_no_process(tmp_path: Path) -> None
     assert "v2 is right" in text
     assert "equals the folder's" in text
     state = tmp_path / ".headwater"
+    assert "kill -9" in text.partition("One file to eight hosts")[2]
+    assert "are right by their hash, and stay" in text, "the one that was killed goes on from what it had"
+    assert "all eight have it" in text
+    assert "8 of 8 targets installed it" in text
+    assert len(list((state / "demo" / "peers").glob("*/take *"))) == 8
     assert not [name for name in names(state) if alive(name, state)]
     (exported,) = (state / "demo" / "exported").iterdir()
     assert tree_of(exported) == tree_of(state / "demo" / "media")
@@ -75,5 +79,5 @@ def test_somebody_elses_settings_stop_the_demo(tmp_path: Path) -> None:
 def test_an_export_that_differs_is_called_corrupt_and_names_the_file() -> None:
     expected: Tree = {b"a": "1", b"b": "2"}
     with pytest.raises(Corrupt, match=r"1 have other bytes, among them b\."):
-        scenario.require_equal(expected, {b"a": "1", b"b": "3"}, asked="Version 2 was compared.", advice="")
-    scenario.require_equal(expected, dict(expected), asked="Version 2 was compared.", advice="")
+        require_equal(expected, {b"a": "1", b"b": "3"}, asked="Version 2 was compared.", advice="")
+    require_equal(expected, dict(expected), asked="Version 2 was compared.", advice="")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headwater.consumers.peer.config import PeerConfig
+from headwater.rules.errors import BadSettings
 from headwater.stack import peer_doctor as doctor
 from headwater.stack.doctor import GIB, Check, Level
 
@@ -22,6 +23,9 @@ HERE = {"is_folder": True, "writable": True, "free_bytes": 9 * GIB, "quota_bytes
         (doctor.check_folder(Path("/srv"), **HERE | {"quota_bytes": 10 * GIB}), "warn"),
         (doctor.check_folder(Path("/srv"), **HERE | {"writable": False}), "fail"),
         (doctor.check_folder(Path("/srv"), **HERE | {"is_folder": False}), "fail"),
+        (doctor.check_rack("node-7", "r7"), "ok"),
+        (doctor.check_rack("node-7", ""), "warn"),
+        (doctor.check_rack("node-7", "", BadSettings("racks.toml is no TOML", advice="Correct it.")), "fail"),
         (doctor.check_listener(0, "free"), "ok"),
         (doctor.check_listener(9500, "free"), "ok"),
         (doctor.check_listener(9500, "ours"), "ok"),
@@ -52,10 +56,24 @@ def test_a_host_without_a_folder_for_casts_is_no_peer() -> None:
 def test_this_host_is_measured(tmp_path: Path) -> None:
     config = PeerConfig(into=tmp_path / "casts" / "models", key="k" * 16)
     checks = {check.name: check for check in doctor.examine_peer(config, "127.0.0.1:9092", running=False)}
-    assert checks.keys() == {"peer key", "peer folder", "peer port", "peer link", "peer backlog", "peer descriptors"}
+    measured = ("key", "folder", "rack", "port", "link", "backlog", "descriptors")
+    assert list(checks) == [f"peer {name}" for name in measured]
     assert "GiB free" in checks["peer folder"].found
     assert checks["peer link"].found.startswith("lo: ")
     assert not (tmp_path / "casts").exists(), "looking makes nothing"
+
+
+def test_the_rack_is_the_one_that_the_peer_would_have(tmp_path: Path) -> None:
+    racks = tmp_path / "racks.toml"
+
+    def rack(host: str) -> Check:
+        config = PeerConfig(into=tmp_path, host=host, topology_file=racks)
+        return next(check for check in doctor.examine_peer(config, None, running=False) if check.name == "peer rack")
+
+    assert rack("node-7").level == "fail"
+    racks.write_text('node-7 = "r7"\n')
+    assert rack("node-7").found == "node-7 is in r7"
+    assert rack("node-8").level == "warn"
 
 
 def test_a_file_in_the_folders_place_and_a_port_that_is_taken_fail(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from headwater.cli.errors import INTERRUPTED
 from headwater.rules.cast.chunks import HASH_BYTES
 
 PARTIAL = 3
-"""Exit code of a cast that expired before everybody had it: those who lack it are named."""
+"""Exit code of a cast that expired before everybody, or anybody, had it: those who lack it are named."""
 _NAMED = 10
 """More hosts than these are counted instead of named."""
 
@@ -57,7 +57,7 @@ def finish(publication: Publication, ending: Ending, seconds: float, *, as_json:
         output.say(output.console(), _said(publication, ending, seconds, missing, len(installed)))
     if ending is Ending.interrupted:
         raise typer.Exit(INTERRUPTED)
-    if ending is Ending.expired and missing:
+    if ending is Ending.expired and (missing or not installed):
         raise typer.Exit(PARTIAL)
 
 
