@@ -5,6 +5,7 @@ Without namespaces the hosts are names and addresses on the loopback: ``Members`
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import secrets
@@ -66,16 +67,16 @@ class Members:
 
     def peer(self, host: Host) -> None:
         """The daemon that follows every cast which names the host."""
-        self._start(host.name, host, "peer")
+        self.start(host.name, host, "peer")
 
     def join(self, host: Host, cast: str) -> None:
         """One cast, to its end."""
-        self._start(host.name, host, "cast", "join", cast, "--into", str(self.into(host)))
+        self.start(host.name, host, "cast", "join", cast, "--into", str(self.into(host)))
 
     def publish(self, host: Host, file: Path, cast: str, *words: str) -> str:
         """Returns the name of the process, which ends when every target has the file."""
         name = f"{host.name}.{cast}"
-        self._start(name, host, "cast", "publish", str(file), "--name", cast, "--no-copy", *words)
+        self.start(name, host, "cast", "publish", str(file), "--name", cast, "--no-copy", *words)
         return name
 
     def kill(self, name: str) -> None:
@@ -100,8 +101,11 @@ class Members:
         except subprocess.TimeoutExpired:
             raise Unavailable(f"{name} still runs after {within_seconds:.0f} s: {self.words(name)}") from None
 
+    def process(self, name: str) -> psutil.Process:
+        return psutil.Process(self._running[name].pid)
+
     def usage(self, name: str) -> Usage:
-        process = psutil.Process(self._running[name].pid)
+        process = self.process(name)
         with process.oneshot():
             times = process.cpu_times()
             return Usage(
@@ -129,19 +133,48 @@ class Members:
         """Logs in which a traceback stands."""
         return [log.name for log in self.folder.glob("*.log") if b"Traceback (most recent call" in log.read_bytes()]
 
-    def _start(self, name: str, host: Host, *words: str) -> None:
-        home = self.folder / host.name
+    def start(self, name: str, host: Host, *words: str) -> None:
+        """``headwater`` with these words, on a host, under a name of its own."""
+        with self.log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                self._command(host, [sys.executable, "-m", "headwater.cli", *words]),
+                env=self._environment_of(host), cwd=self._home(host), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def storm(self, hosts: Sequence[Host], cast: str) -> None:
+        """``cast join`` on all of these at once, on this machine: one process, named storm, that forks them all."""
+        started = [
+            {
+                "words": ["cast", "join", cast, "--into", str(self.into(host))],
+                "environment": self._environment_of(host),
+                "folder": str(self._home(host)),
+                "log": str(self.log(host.name)),
+            }
+            for host in hosts
+        ]
+        bench = str(Path(__file__).parents[1])
+        with self.log("storm").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "fleet.storm"],
+                env={**os.environ, "PYTHONPATH": bench, "OPENBLAS_NUM_THREADS": "1"},
+                cwd=self.folder, stdin=subprocess.PIPE, stdout=log, stderr=log,
+            )  # fmt: skip
+        self._running["storm"] = process
+        assert process.stdin is not None
+        with process.stdin as stdin:
+            stdin.write(json.dumps(started).encode())
+
+    def _home(self, host: Host) -> Path:
         self.into(host).mkdir(parents=True, exist_ok=True)
+        return self.folder / host.name
+
+    def _environment_of(self, host: Host) -> dict[str, str]:
         own = {
-            "HEADWATER_STATE_FOLDER": str(home / "state"),
+            "HEADWATER_STATE_FOLDER": str(self.folder / host.name / "state"),
             "HEADWATER_PEER__HOST": host.name,
             "HEADWATER_PEER__RACK": host.rack,
             "HEADWATER_PEER__LISTEN": str(host.address),
             "HEADWATER_PEER__ADVERTISED": str(host.address),
             "HEADWATER_PEER__INTO": str(self.into(host)),
         }
-        with self.log(name).open("ab") as log:
-            self._running[name] = subprocess.Popen(
-                self._command(host, [sys.executable, "-m", "headwater.cli", *words]),
-                env={**self._environment, **own}, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+        return {**self._environment, **own}

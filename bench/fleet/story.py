@@ -55,6 +55,9 @@ class CastLog:
     def __init__(self, kafka: Kafka) -> None:
         self.casts: dict[int, Story] = {}
         self.members: dict[str, MemberState] = {}
+        self.addresses: dict[str, str] = {}
+        self.suspected: set[str] = set()
+        """Hosts that somebody said to be dead at any time."""
         topics = (CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS, CAST_EVENTS)
         places = [place for topic in topics for place in offsets.partitions(kafka, topic.name)]
         self._following = Following(kafka, offsets.beginnings(kafka, places))
@@ -92,6 +95,9 @@ class CastLog:
     def _take(self, record: object, at: float) -> None:
         if isinstance(record, CastMember):
             self.members[record.host] = record.state
+            self.addresses[record.host] = record.address
+            if record.state is MemberState.suspected:
+                self.suspected.add(record.host)
         elif isinstance(record, CastManifest) and record.kind is ManifestKind.announced:
             self.casts[record.epoch] = Story(record.name, record.epoch, at)
         elif isinstance(record, CastManifest | CastProgress | CastEvent) and record.epoch in self.casts:

@@ -15,7 +15,7 @@ COMMANDS = {
     "run": [],
     "consent": [],
     "progress": [],
-    "cast": ["abort", "analyze", "join", "limit", "list", "publish", "report", "rm", "simulate", "watch"],
+    "cast": ["abort", "analyze", "join", "limit", "list", "publish", "report", "rm", "watch"],
     "peer": [],
     "topics": ["apply", "describe"],
     "fleet": [],
