@@ -13,7 +13,7 @@ from headwater.schemas.cast_records import CastEventKind
 class Flight:
     """A chunk on its way here. ``outside``: from another rack, the origin or the copy.
 
-    ``progress``: when its last byte came; who does the fetch keeps it up to date.
+    ``progress``: when its last byte came, and ``received``: how many did; who does the fetch keeps both up to date.
     """
 
     chunk: int
@@ -21,6 +21,8 @@ class Flight:
     outside: bool
     asked: float
     progress: float
+    received: int = 0
+    announced: bool = False
     hedged: bool = False
     given_up: bool = False
 
@@ -41,10 +43,11 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Say to these hosts that this one has the chunk."""
+    """Say to these hosts that this one has the chunk, or that it is on its way here from outside (``coming``)."""
 
     hosts: tuple[str, ...]
     chunk: int
+    coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)

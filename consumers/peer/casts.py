@@ -155,7 +155,8 @@ class Casts:
             if frame.epoch not in self._seen or download is not None:
                 self._early.append((who, frame))
         elif isinstance(frame, frames.Have):
-            download.swarm.told(who, frame.chunks, now)
+            take = download.swarm.coming if frame.coming else download.swarm.told
+            take(who, frame.chunks, now)
         elif (bits := _bits(frame.packed, download)) is not None:
             download.swarm.holds(who, bits, now, anew=True)
 

@@ -144,15 +144,15 @@ class Download:
         if self.store is None:
             return
         for fetch, flight in self._fetches.items():
-            flight.progress = fetch.last_progress
+            flight.progress, flight.received = fetch.last_progress, fetch.received
         for action in self.swarm.act(now):
             match action:
                 case Ask(flight):
                     self._fetch(flight, now)
                 case GiveUp(flight):
                     self._cancel(flight)
-                case Tell(hosts, chunk):
-                    self._peer.tell(hosts, self.manifest.epoch, chunk)
+                case Tell():
+                    self._peer.tell(self.manifest.epoch, action)
                 case Note():
                     self._note(action)
 

@@ -18,15 +18,18 @@ from headwater.consumers.peer import wire
 from headwater.rules.cast.bitmap import Bits, pack
 from headwater.rules.errors import BadRecord
 
-_HAVE, _BITS, _PING = 1, 2, 3
+_HAVE, _BITS, _PING, _COMING = 1, 2, 3, 4
 _EPOCH = struct.Struct(">Q")
 _CHUNKS = struct.Struct(">QI")
 
 
 @dataclass(frozen=True, slots=True)
 class Have:
+    """``coming``: not yet, but they are on their way to it from outside its rack."""
+
     epoch: int
     chunks: tuple[int, ...]
+    coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,10 @@ Frame: TypeAlias = Have | AllBits | Ping
 PING = wire.frame(_PING, b"")
 
 
-def have(epoch: int, chunks: Sequence[int]) -> bytes:
-    return wire.frame(_HAVE, _CHUNKS.pack(epoch, len(chunks)) + np.array(chunks, ">u4").tobytes())
+def have(epoch: int, chunks: Sequence[int], *, coming: bool = False) -> bytes:
+    return wire.frame(
+        _COMING if coming else _HAVE, _CHUNKS.pack(epoch, len(chunks)) + np.array(chunks, ">u4").tobytes()
+    )
 
 
 def all_bits(epoch: int, had: Bits) -> bytes:
@@ -61,8 +66,8 @@ def read(kind: int, body: bytes) -> Frame:
         return Ping()
     if kind == _BITS and len(body) >= _EPOCH.size:
         return AllBits(_EPOCH.unpack_from(body)[0], body[_EPOCH.size :])
-    if kind == _HAVE and len(body) >= _CHUNKS.size:
+    if kind in (_HAVE, _COMING) and len(body) >= _CHUNKS.size:
         epoch, count = _CHUNKS.unpack_from(body)
         if len(body) == _CHUNKS.size + 4 * count:
-            return Have(epoch, tuple(np.frombuffer(body, ">u4", offset=_CHUNKS.size).tolist()))
+            return Have(epoch, tuple(np.frombuffer(body, ">u4", offset=_CHUNKS.size).tolist()), kind == _COMING)
     raise BadRecord(f"a control frame of type {kind} with {len(body)} bytes")

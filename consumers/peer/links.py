@@ -94,6 +94,8 @@ class Links:
         self._wanted: dict[str, tuple[int, str]] = {}
         self._dialling: set[str] = set()
         self._pauses: dict[str, tuple[float, float]] = {}
+        self._early: dict[Who, bytearray] = {}
+        """What is to be sent as soon as a link is open."""
         self._random = Random(os.urandom(8))
         self._dialler = ThreadPoolExecutor(_DIALS, "dial")
         self._todo: list[Callable[[], None]] = []
@@ -124,7 +126,7 @@ class Links:
         self._do(change)
 
     def send(self, host: str, incarnation: int, address: str, data: bytes) -> None:
-        """Frames for a peer. Without a link one is dialled, and these are not sent: all that it needs follows then."""
+        """Frames for a peer. Without a link one is dialled, and they go when it is open, or are lost with it."""
         self._do(lambda: self._send_to((host, incarnation), address, data))
 
     def close(self) -> None:
@@ -198,6 +200,9 @@ class Links:
     def _send_to(self, who: Who, address: str, data: bytes) -> None:
         link, now = self._links.get(who[0]), time.monotonic()
         if link is None or link.who[1] < who[1]:
+            early = self._early.setdefault(who, bytearray())
+            if len(early) < wire.LARGEST_FRAME:
+                early += data
             self._dial(who, address, now)
         elif link.who == who:
             link.used = now
@@ -225,6 +230,7 @@ class Links:
         self._pauses.pop(who[0], None)
         if made.peer.host != who[0]:
             made.socket.close()
+            self._early.pop(who, None)
             self._pause(who[0])
             self._on_event(Unreachable(who, f"{made.peer.host} answers under its address"))
             return
@@ -232,6 +238,7 @@ class Links:
 
     def _not_connected(self, who: Who, error: Exception) -> None:
         self._dialling.discard(who[0])
+        self._early.pop(who, None)
         self._pause(who[0])
         if isinstance(error, Refused):
             log.warning("link.refused", host=who[0], error=error.happened)
@@ -258,6 +265,8 @@ class Links:
         self._selector.register(connection.socket, selectors.EVENT_READ, link)
         self._links[who[0]] = link
         self._on_event(LinkUp(who))
+        if early := self._early.pop(who, None):
+            self._write(link, bytes(early), now)
 
     def _receive(self, link: _Link) -> None:
         try:

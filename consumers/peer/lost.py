@@ -19,6 +19,8 @@ _WINDOW = 64
 """So many of the lowest chunks are looked after at a time: ranks that wait for their turn do not all run ahead."""
 _RACKS = 3
 """So many of the racks that have a chunk are asked for it before the origin is."""
+_PATIENT_SECONDS = 10.0
+"""A rack-mate that imports a chunk, lives, and has not brought it for so long, is not waited for any more."""
 _COPY_DEADLINES = 4
 """An origin that lives but does not serve a chunk is left alone after so long, for the copy in S3."""
 
@@ -33,46 +35,49 @@ class Lost:
         self._since: dict[int, float] = {}
         self._tried: dict[int, set[Who]] = {}
         self._again: dict[int, float] = {}
+        self._coming: dict[int, tuple[str, float]] = {}
 
     def tried(self, chunk: int, who: Who) -> None:
         """It was asked, and did not bring the chunk."""
         self._tried.setdefault(chunk, set()).add(who)
 
+    def coming(self, chunk: int, mate: str, now: float) -> None:
+        """A rack-mate imports the chunk."""
+        self._coming[chunk] = (mate, now)
+
     def found(self, chunk: int) -> None:
         """The chunk is here."""
-        for known in (self._since, self._tried, self._again):
-            known.pop(chunk, None)
+        self._since.pop(chunk, None)
+        self._tried.pop(chunk, None)
+        self._again.pop(chunk, None)
+        self._coming.pop(chunk, None)
+
+    def is_coming(self, chunk: int, now: float) -> bool:
+        """A rack-mate that can be relied on imports it, and not for too long."""
+        mate, since = self._coming.get(chunk, ("", 0.0))
+        return bool(mate) and self._others.rank((mate,)) > 0 and now - since < _PATIENT_SECONDS
 
     def due(
-        self,
-        had: Bits,
-        asked: Bits,
-        hashed: int,
-        tree: Tree,
-        offered: set[int],
-        quiet: float,
-        deadline: float,
-        now: float,
+        self, lacking: list[int], asked: Bits, offered: set[int], tree: Tree, quiet: float, deadline: float, now: float
     ) -> list[int]:
-        """The chunks that this host may import now, the lowest first.
+        """The chunks that this host may import now, of those that are ``lacking`` in the whole rack, the lowest first.
 
-        ``had`` and ``asked`` (under way) are by chunk; ``offered``: those that somebody outside said it has; ``quiet``:
-        for how many deadlines nothing new was heard of.
+        ``asked``: under way to this host. ``offered``: those that somebody outside said it has, to this host.
+        ``quiet``: for how many deadlines nothing new was heard of.
         """
-        lacking = np.flatnonzero(~had[:hashed] & (self._others.holders[:hashed] == 0))[:_WINDOW]
-        told = self._told()
-        kept = set(lacking.tolist())
-        self._since = {chunk: since for chunk, since in self._since.items() if chunk in kept}
+        told, claimed, orphaned = self._told(), self._others.claimed(), self._orphaned(now)
+        kept = lacking[:_WINDOW]
+        self._since = {chunk: self._since[chunk] for chunk in kept if chunk in self._since}
         found = []
-        for chunk in sorted(kept):
-            if not is_due(chunk, self._others.highest, chunk in offered or bool(told[chunk]), quiet):
+        for chunk in kept:
+            handed = chunk in offered or bool(claimed[chunk])
+            if not is_due(chunk, self._others.highest, handed or orphaned or bool(told[chunk]), quiet):
                 continue
             since = self._since.setdefault(chunk, now)
-            if asked[chunk] or now < self._again.get(chunk, now):
+            if asked[chunk] or now < self._again.get(chunk, now) or self.is_coming(chunk, now):
                 continue
-            # What nobody handed to this rack is mostly on its way along the tree: one deadline more.
-            rank = self._others.rank(tree.branch(chunk).ahead) + (chunk not in offered)
-            if may_import(rank, now - since, deadline):
+            rank = self._others.rank(tree.branch(chunk).ahead)
+            if (handed and rank == 0) or may_import(rank, now - since, deadline):
                 found.append(chunk)
         return found
 
@@ -80,33 +85,39 @@ class Lost:
         """Whom to ask for it; None: nobody now. Everybody in turn, and from the beginning after a deadline."""
         tried = self._tried.setdefault(chunk, set())
         deadlines = (now - self._since.get(chunk, now)) / deadline
-        for who in self._ways(chunk, tree, deadlines):
+        ways = [who for who in self._ways(chunk, tree, deadlines, now) if who not in tried]
+        for who in ways:
             other = self._others.find(who)
-            asks = not self._others.quarantine.holds(*who, now) if other is None else self._others.usable(other, now)
-            if asks and who not in tried:
+            if other is None or now >= other.busy_until:
                 return who
-        tried.clear()
-        self._again[chunk] = now + deadline
+        if not ways:  # not even somebody who is busy
+            tried.clear()
+            self._again[chunk] = now + deadline
         return None
 
-    def _ways(self, chunk: int, tree: Tree, deadlines: float) -> Iterator[Who]:
+    def _ways(self, chunk: int, tree: Tree, deadlines: float, now: float) -> Iterator[Who]:
         """Neighbours that said they have it, the importers above, racks that have it, the origin, the copy.
 
         The origin is left to the first rack of the tree for a deadline, to those below it for one more a level: what
         one of them gets goes to the others along the tree.
         """
-        by_host = self._others.by_host
-        mine = self._others.rack
-        yield from (other.who for other in by_host.values() if other.rack != mine and other.has[chunk])
-        above = tree.branch(chunk).above
+        others, branch = self._others, tree.branch(chunk)
+        having = [one.host for one in others.by_host.values() if one.rack != others.rack and one.has[chunk]]
         racks = [rack for rack, bits in self.summaries.items() if bits[chunk] and rack in tree.racks][:_RACKS]
         inside = [host for rack in racks for host in tree.importers(chunk, rack)[:2]]
-        yield from (by_host[host].who for host in (*above, *inside) if host in by_host)
-        origin = by_host.get(self._origin)
-        if origin is not None and deadlines >= len(above):
-            yield origin.who
-        if self.copied and (origin is None or origin.silent or deadlines >= _COPY_DEADLINES + len(above)):
+        origin = [self._origin] if deadlines >= branch.depth else []
+        for host in (*having, *branch.above, *inside, *origin):
+            other = others.by_host.get(host)
+            if other is not None and not other.silent and not others.quarantine.holds(*other.who, now):
+                yield other.who
+        patient = deadlines >= _COPY_DEADLINES + branch.depth
+        if self.copied and (patient or self._orphaned(now)) and not others.quarantine.holds(COPY, 0, now):
             yield COPY, 0
+
+    def _orphaned(self, now: float) -> bool:
+        """The origin is not there: what nobody has comes from the copy, or not at all."""
+        origin = self._others.by_host.get(self._origin)
+        return origin is None or origin.silent or self._others.quarantine.holds(*origin.who, now)
 
     def _told(self) -> Bits:
         told = np.zeros(self._others.count, np.bool_)

@@ -20,6 +20,8 @@ from headwater.schemas.cast_view import Entry, Host, View
 
 log = logs.logger()
 
+_PATIENT_SECONDS = 1.0
+"""A host that ends says so itself: its word takes this long at most."""
 _SPREAD_SECONDS = 1.0
 """Those that miss a host say so at different times: who comes later sees that it was said."""
 
@@ -107,7 +109,7 @@ class Membership:
 
     def missed(self, who: Who, now: float) -> None:
         """It fell silent, or refuses connections."""
-        self._missed.setdefault(who, now + self._chance() * _SPREAD_SECONDS)
+        self._missed.setdefault(who, now + _PATIENT_SECONDS + self._chance() * _SPREAD_SECONDS)
 
     def found(self, who: Who) -> None:
         """It speaks."""

@@ -14,7 +14,7 @@ from statistics import median
 
 from headwater.consumers.peer.actions import Tell
 from headwater.consumers.peer.others import Who
-from headwater.consumers.peer.tree import Tree
+from headwater.consumers.peer.tree import Tree, racks_of
 from headwater.rules.cast.deadlines import deadline_seconds
 from headwater.rules.cast.fallback import offers
 
@@ -49,11 +49,7 @@ class Offers:
 
     def place(self, hosts: Sequence[tuple[str, int, str]], slow: frozenset[str]) -> None:
         """Everybody who takes part now: host, incarnation, rack."""
-        racks: dict[str, list[str]] = {}
-        for host, _, rack in hosts:
-            if host != self._origin[0] and host not in slow:
-                racks.setdefault(rack, []).append(host)
-        self._tree = Tree(self._epoch, self._origin[0], "", racks)
+        self._tree = Tree(self._epoch, self._origin[0], "", racks_of(hosts, self._origin[0], slow))
 
     def gone(self, who: Who) -> None:
         """What was offered to it is offered to the next."""

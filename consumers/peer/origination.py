@@ -64,7 +64,7 @@ class Origination:
         """Offers what can be taken now."""
         if self.store is not None and not self.torn:
             for tell in self._offers.act(sending, now):
-                self._peer.tell(tell.hosts, self.manifest.epoch, tell.chunk)
+                self._peer.tell(self.manifest.epoch, tell)
 
     def _say_torn(self, served: Served) -> None:
         host, incarnation = self._peer.who

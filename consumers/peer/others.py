@@ -6,14 +6,14 @@ speak to this one, the tree's neighbours, are known chunk by chunk, of all other
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
 from headwater.rules.cast.bitmap import Bits
-from headwater.rules.cast.choice import Counts
+from headwater.rules.cast.choice import NONE, Counts, source_of
 from headwater.rules.cast.deadlines import Quarantine
 
 Who: TypeAlias = tuple[str, int]
@@ -115,9 +115,37 @@ class Others:
             elif not may:
                 self._uncount(other)
 
+    def able(self, reach: int, now: float) -> Counts:
+        """As ``holders``, of the first chunks, but without those that just said that they are busy."""
+        able = self.holders[:reach].copy()
+        for mate in self.mates:
+            if mate.counted and now < mate.busy_until:
+                able -= mate.has[:reach]
+        return able
+
+    def choose(
+        self, chunk: int, asked: Collection[Who], slow: Collection[str], chance: float, now: float
+    ) -> Who | None:
+        """The rack-mate to ask for a chunk, none of those that were ``asked``; None: nobody now."""
+        mates = self.mates
+        holds = np.array([mate.has[chunk] for mate in mates], np.bool_)
+        usable = np.array([self.usable(mate, now) and mate.who not in asked for mate in mates], np.bool_)
+        slowly = np.array([mate.host in slow for mate in mates], np.bool_)
+        load = np.array([mate.load for mate in mates], np.int16)
+        chosen = source_of(holds, usable, slowly, load, chance)
+        return None if chosen == NONE else mates[chosen].who
+
     def usable(self, other: Other, now: float) -> bool:
         """May it be asked right now?"""
         return not other.silent and now >= other.busy_until and not self.quarantine.holds(*other.who, now)
+
+    def claimed(self) -> Bits:
+        """By chunk, whether a rack-mate has it that cannot be asked: others have it, then, and this rack lacks it."""
+        claimed = np.zeros(self.count, np.bool_)
+        for mate in self.mates:
+            if not mate.counted:
+                claimed |= mate.has
+        return claimed
 
     def rank(self, ahead: Iterable[str]) -> int:
         """How many of these rack-mates, who import a chunk before this host does, can be relied on."""

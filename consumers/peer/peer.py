@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from headwater.connectors.kafka.client import Kafka
 from headwater.consumers.peer import frames
+from headwater.consumers.peer.actions import Tell
 from headwater.consumers.peer.casts import Casts
 from headwater.consumers.peer.config import PeerConfig
 from headwater.consumers.peer.download import Download, Phase
@@ -98,7 +99,7 @@ class Peer:
         self._folder = CastFolder(into) if into is not None else None
         self._random = Random(os.urandom(8))
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._tells: dict[str, dict[int, list[int]]] = {}
+        self._tells: dict[str, dict[tuple[int, bool], list[int]]] = {}
         self._tell_at: float | None = None
         self._mates: frozenset[str] = frozenset()
         self._disk = ThreadPoolExecutor(2, "disk")
@@ -297,9 +298,9 @@ class Peer:
     def submit(self, fetch: Fetch) -> None:
         self._presence.fetches.submit(fetch)
 
-    def tell(self, hosts: Iterable[str], epoch: int, chunk: int) -> None:
-        for host in hosts:
-            self._tells.setdefault(host, {}).setdefault(epoch, []).append(chunk)
+    def tell(self, epoch: int, tell: Tell) -> None:
+        for host in tell.hosts:
+            self._tells.setdefault(host, {}).setdefault((epoch, tell.coming), []).append(tell.chunk)
         if self._tells and self._tell_at is None:
             self._tell_at = time.monotonic() + _TOGETHER_SECONDS
 
@@ -335,7 +336,7 @@ class Peer:
         tells, self._tells, self._tell_at = self._tells, {}, None
         for host, casts in tells.items():
             if (placed := self._membership.view.hosts.get(host)) is not None:
-                data = b"".join(frames.have(epoch, chunks) for epoch, chunks in casts.items())
+                data = b"".join(frames.have(epoch, chunks, coming=coming) for (epoch, coming), chunks in casts.items())
                 self._presence.links.send(host, placed.incarnation, placed.address, data)
 
     def _send_bits(self, who: Who, epoch: int | None = None) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from headwater.consumers.peer.actions import Tell
 from headwater.consumers.peer.config import PeerConfig
 from headwater.consumers.peer.fetch import Fetch
 from headwater.consumers.peer.folder import CastFolder
@@ -34,8 +35,8 @@ class Surroundings(Protocol):
     def submit(self, fetch: Fetch) -> None:
         """Fetches a chunk; how that ended comes back to the cast."""
 
-    def tell(self, hosts: Iterable[str], epoch: int, chunk: int) -> None:
-        """HAVE, a moment later, together with others."""
+    def tell(self, epoch: int, tell: Tell) -> None:
+        """Says so, a moment later, together with others."""
 
     def say(self, record: Record) -> None:
         """A word for the log."""

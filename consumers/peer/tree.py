@@ -5,7 +5,7 @@ Worked out chunk by chunk, when somebody asks: racks and hosts are many, and a p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,16 @@ from headwater.rules.cast.importers import Keys, children, key_of, ranked
 class Branch:
     """A chunk at one host. ``ahead``: the importers of its rack before it; the first of all fetches it into the rack.
 
-    ``above``: the importers of the racks above its own, the nearest first; none where the rack gets it from the origin.
-    ``below``: the first two importers of each rack that gets it from this one. The second steps in for the first.
+    ``above``: the first two importers of each rack above its own, the nearest first; none where the rack gets it from
+    the origin. ``parents``: those of the nearest. ``below``: those of each rack that gets it from this one. The second
+    steps in for the first. ``depth``: how many racks are above.
     """
 
     ahead: tuple[str, ...]
     above: tuple[str, ...]
+    parents: tuple[str, ...]
     below: tuple[str, ...]
+    depth: int
 
 
 class Tree:
@@ -64,15 +67,31 @@ class Tree:
     def _branch(self, chunk: int) -> Branch:
         order, mates = self._order(chunk), self.importers(chunk, self._rack)
         ahead = mates[: mates.index(self._host)] if self._host in mates else mates
-        if not mates:  # its rack imports nothing, and is handed nothing
-            return Branch(ahead, tuple(self.importers(chunk, first)[0] for first in order[:1]), ())
+        if not mates:  # its rack imports nothing, and is handed nothing: it asks whoever got the chunk first
+            first = self.importers(chunk, order[0])[:2] if order else ()
+            return Branch(ahead, first, first, (), 1)
         position = order.index(self._rack)
-        above = [self.importers(chunk, order[at])[0] for at in ways_in(position) if at >= 0]
+        above = [self.importers(chunk, order[at])[:2] for at in ways_in(position) if at >= 0]
         below = [self.importers(chunk, order[at])[:2] for at in children(position, len(order))]
-        return Branch(ahead, tuple(above), tuple(host for both in below for host in both))
+        return Branch(ahead, _hosts(above), above[0] if above else (), _hosts(below), len(above))
 
     def _order(self, chunk: int) -> list[str]:
         return [self._names[at] for at in ranked(_one(chunk), self._rack_keys)[0]] if self._names else []
+
+
+def racks_of(hosts: Sequence[tuple[str, int, str]], origin: str, slow: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts that may import, by rack: slow ones only where all are. ``hosts``: host, incarnation, rack."""
+    racks: dict[str, list[str]] = {}
+    for host, _, rack in sorted(hosts):
+        if host != origin:
+            racks.setdefault(rack, []).append(host)
+    return {
+        rack: tuple(host for host in names if host not in slow) or tuple(names) for rack, names in sorted(racks.items())
+    }
+
+
+def _hosts(racks: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(host for hosts in racks for host in hosts)
 
 
 def _keys(epoch: int, names: Sequence[str]) -> Keys:

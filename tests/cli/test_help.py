@@ -15,7 +15,7 @@ COMMANDS = {
     "run": [],
     "consent": [],
     "progress": [],
-    "cast": ["abort", "analyze", "join", "limit", "list", "publish", "report", "rm", "watch"],
+    "cast": ["abort", "analyze", "join", "limit", "list", "publish", "report", "rm", "simulate", "watch"],
     "peer": [],
     "topics": ["apply", "describe"],
     "fleet": [],

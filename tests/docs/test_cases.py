@@ -26,7 +26,9 @@ def functions(path: str) -> set[str]:
     return {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize(("section", "cases"), [("Tailing, upload, verification, commit", 29), ("Streams", 15)])
+@pytest.mark.parametrize(
+    ("section", "cases"), [("Tailing, upload, verification, commit", 29), ("Streams", 15), ("Broadcast", 19)]
+)
 def test_no_case_is_missing_and_each_has_a_test(section: str, cases: int) -> None:
     found = rows(section)
     assert sorted(found) == list(range(1, cases + 1))

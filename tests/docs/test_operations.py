@@ -16,32 +16,47 @@ from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.observe import metrics
 from headwater.rules.errors import Fenced
-from headwater.settings import load
+from headwater.settings import Settings, load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
 
 
-def block(language: str) -> str:
-    [found] = re.findall(rf"^ *```{language}\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
-    return found
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def load_example(text: str, folder: Path) -> Settings:
+    """A settings file of the page, with files of secrets."""
+    for secret in re.findall(r'_file"? = "/etc/headwater/([^"]+)"', text):
+        (folder / secret).write_text(
+            "postgresql://db/headwater" if secret.endswith(".dsn") else "s3cr3t-0f-mine-s3cr3t\n"
+        )
+    file = folder / "headwater.toml"
+    file.write_text(text.replace("/etc/headwater/", f"{folder}/"))
+    return load(file=file, environment={}, folder=folder)
 
 
 def test_the_settings_file_loads_and_means_what_the_page_says(tmp_path: Path) -> None:
-    for secret in re.findall(r'_file"? = "/etc/headwater/([^"]+)"', block("toml")):
-        (tmp_path / secret).write_text("postgresql://db/headwater" if secret.endswith(".dsn") else "s3cr3t-0f-mine\n")
-    file = tmp_path / "headwater.toml"
-    file.write_text(block("toml").replace("/etc/headwater/", f"{tmp_path}/"))
-
-    settings = load(file=file, environment={}, folder=tmp_path)
+    settings = load_example(blocks("toml")[0], tmp_path)
 
     kafka = settings.needed_kafka()
     assert kafka.replication == 3
     assert kafka.client["security.protocol"] == "SASL_SSL"
-    assert kafka.client["sasl.password"] == "s3cr3t-0f-mine"
+    assert kafka.client["sasl.password"] == "s3cr3t-0f-mine-s3cr3t"
     assert settings.needed_catalog().dsn == "postgresql://db/headwater"
-    assert settings.needed_s3().secret_access_key == "s3cr3t-0f-mine"
-    assert settings.needed_lakefs().secret_access_key == "s3cr3t-0f-mine"
+    assert settings.needed_s3().secret_access_key == "s3cr3t-0f-mine-s3cr3t"
+    assert settings.needed_lakefs().secret_access_key == "s3cr3t-0f-mine-s3cr3t"
     assert settings.sources.keys() == {"photos", "films"}
+    assert "s3cr3t" not in repr(settings)
+
+
+def test_the_settings_file_of_a_fleets_host_names_no_server_but_kafka(tmp_path: Path) -> None:
+    settings = load_example(blocks("toml")[1], tmp_path)
+
+    assert (settings.catalog, settings.s3, settings.lakefs) == (None, None, None)
+    assert settings.needed_kafka().client["sasl.password"] == "s3cr3t-0f-mine-s3cr3t"
+    assert (settings.peer.key, settings.peer.into) == ("s3cr3t-0f-mine-s3cr3t", Path("/srv/casts"))
+    assert (settings.peer.port, settings.peer.pinned) == (9500, ("llama-base",))
     assert "s3cr3t" not in repr(settings)
 
 
@@ -85,7 +100,7 @@ def test_after_a_restore_old_owners_are_fenced_and_what_was_on_its_way_is_wanted
         cast = announce_cast(transaction)
 
     with catalog.transaction() as transaction:
-        for statement in block("sql").replace("BEGIN;", "").replace("COMMIT;", "").split(";"):
+        for statement in blocks("sql")[0].replace("BEGIN;", "").replace("COMMIT;", "").split(";"):
             if statement.strip():
                 transaction.execute(statement.encode())
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli.cast import analyze, control, join, listing, publish, report, watch
+from headwater.cli.cast import analyze, control, join, listing, publish, report, simulate, watch
 
 app = typer.Typer(no_args_is_help=True, help="Send one file to many hosts, from each to each.")
 
 _PLAN = "Think before"
 app.command("analyze", rich_help_panel=_PLAN)(analyze.analyze)
+app.command("simulate", rich_help_panel=_PLAN)(simulate.simulate)
 
 _HOSTS = "Send and receive"
 app.command("publish", rich_help_panel=_HOSTS)(publish.publish)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from headwater.cli import output
-from headwater.cli.cast.options import Disk, Hosts, Nic, Oversubscription, Racks, Size, Slow
+from headwater.cli.cast.options import Disk, Hash, Hosts, Nic, Oversubscription, Racks, Size, Slow
 from headwater.cli.cast.quantities import Part
 from headwater.cli.frame import AsJson
 from headwater.rules.cast.bounds import Bound, Fleet, binding, bounds, goodput_share, slow_floor
@@ -23,6 +23,7 @@ def analyze(
     oversubscription: Oversubscription = 8.0,
     slow: Slow = None,
     disk: Disk = None,
+    hashing: Hash = "12GB/s",  # type: ignore[assignment]
     as_json: AsJson = False,
 ) -> None:
     """Show how fast a cast can be at best, and what limits it.
@@ -30,7 +31,7 @@ def analyze(
     GB is 10⁹ bytes. The rate of a link is that of its payload; what headers take at two sizes of packets is told below
     the table.
     """
-    fleet = fleet_of(hosts, racks, nic, oversubscription, slow, disk)
+    fleet = _fleet(hosts, racks, nic, oversubscription, slow, disk, hashing)
     found = bounds(size, fleet)
     if as_json:
         output.print_json(_document(size, fleet, found))
@@ -49,8 +50,14 @@ def analyze(
         output.say(console, f"the {fleet.slow_hosts} slow hosts themselves: {slow_floor(size, fleet):,.2f} s")
 
 
-def fleet_of(
-    hosts: int, racks: int, nic: float, oversubscription: float, slow: Part | None, disk: float | None
+def _fleet(
+    hosts: int,
+    racks: int,
+    nic: float,
+    oversubscription: float,
+    slow: Part | None,
+    disk: float | None,
+    hashing: float,
 ) -> Fleet:
     """Raises BadSettings."""
     return Fleet(
@@ -64,6 +71,7 @@ def fleet_of(
         disk_read_bytes_per_second=disk,
         disk_write_bytes_per_second=disk,
         page_cache=disk is None,
+        hash_bytes_per_second=hashing,
     )
 
 

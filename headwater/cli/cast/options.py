@@ -24,3 +24,9 @@ Disk = Annotated[
     float | None,
     typer.Option(parser=quantities.rate, metavar="RATE", help="A disk's, reading and writing at once. No page cache."),
 ]
+Hash = Annotated[
+    float,
+    typer.Option(
+        "--hash", parser=quantities.rate, metavar="RATE", help="The origin's hashing, with all its cores together."
+    ),
+]

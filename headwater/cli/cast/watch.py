@@ -49,8 +49,7 @@ class Rack:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """All that is shown. ``eta_seconds``: until the median host of the slowest rack that receives at all
-    has the file, at the present rate."""
+    """All that is shown. ``eta_seconds``: until the median hosts have the file, at the pace so far."""
 
     history: CastHistory
     outcome: Outcome
@@ -116,7 +115,7 @@ def glance_at(history: CastHistory, nic: float | None, oversubscription: float, 
     found = outcome(history, now_us)
     racks = tuple(racks_of(history, found, now_us))
     floor = None if nic is None else floor_of(history, found, nic, oversubscription, mtu)
-    return Glance(history, found, floor, racks, _eta(history, racks))
+    return Glance(history, found, floor, racks, _eta(found.seconds, racks, history.manifest.chunks.count))
 
 
 def racks_of(history: CastHistory, found: Outcome, now_us: int) -> Iterable[Rack]:
@@ -139,13 +138,9 @@ def racks_of(history: CastHistory, found: Outcome, now_us: int) -> Iterable[Rack
         yield Rack(rack, len(targets), complete, installed, counts[0], middle, counts[-1], 0, (), ())
 
 
-def _eta(history: CastHistory, racks: Iterable[Rack]) -> float | None:
-    chunks = history.manifest.chunks
-    left = [
-        (rack.hosts - rack.complete) * (chunks.count - rack.median) * chunks.chunk_bytes / rack.bytes_per_second
-        for rack in racks
-        if rack.bytes_per_second
-    ]
+def _eta(seconds: float, racks: Iterable[Rack], count: int) -> float | None:
+    """Until the median host of the slowest rack has all ``count`` chunks, at its pace since the announcement."""
+    left = [seconds * (count - rack.median) / rack.median for rack in racks if rack.median]
     return max(left, default=None)
 
 

@@ -18,6 +18,13 @@ def test_disks_bind_a_terabyte(command):
     assert ended.json["bounds"]["rack's uplink"] == pytest.approx(64)
 
 
+def test_one_core_that_hashes_binds(command):
+    found = command("cast", "analyze", "--hash", "1.4GB/s", "--json").json
+
+    assert found["binding"] == ["hashing at the origin"]
+    assert found["floor_seconds"] == pytest.approx(71.4, abs=0.1)
+
+
 def test_headers_slow_links_and_not_disks(command):
     floors = command("cast", "analyze", "--disk", "3.1GB/s", "--json").json["floor_seconds_by_mtu"]
 

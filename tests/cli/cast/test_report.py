@@ -132,7 +132,7 @@ def test_a_running_cast_is_watched_until_its_end(log, fleet, command, eventually
         ("blamed", "b1", "chunk 3 has another hash")
     ]
     assert first["racks"][0]["slow"] == ["a2"]
-    assert first["eta_seconds"] == pytest.approx(2 * 20 / 10)
+    assert first["eta_seconds"] == pytest.approx(first["seconds"]), "half of it took so long"
 
     shown = command("cast", "watch", "model")
     assert shown.code == 3

@@ -10,6 +10,8 @@ from headwater.consumers.peer.actions import Ask, GiveUp, Note, Tell
 from headwater.consumers.peer.fetch import COPY, Outcome
 from headwater.consumers.peer.offers import Offers
 from headwater.consumers.peer.swarm import Swarm
+from headwater.rules.cast.choice import admits
+from headwater.rules.cast.fallback import ORIGIN_SLOTS
 
 ORIGIN = "origin"
 WORD, CHUNK = 0.002, 0.02
@@ -25,7 +27,6 @@ class World:
     black_holes: set[str] = field(default_factory=set)
     poisoners: set[str] = field(default_factory=set)
     slow: dict[str, float] = field(default_factory=dict)
-    uploads: int = 8
     slots: int = 16
 
     def __post_init__(self):
@@ -41,7 +42,7 @@ class World:
         self.origin.place(self.placed, frozenset())
         self.origin.hashed(self.count)
         self.flights: dict[str, list] = {host: [] for host in self.rack_of}
-        self.busy: dict[str, list[int]] = {host: [] for host in [ORIGIN, *self.rack_of]}
+        self.busy: dict[str, list[tuple[bool, int]]] = {host: [] for host in [ORIGIN, *self.rack_of]}
         self.notes: list[tuple[float, str, Note]] = []
         self.received: list[tuple[str, str, int]] = []
         self.finished: dict[str, float] = {}
@@ -96,17 +97,18 @@ class World:
         self.at(0.05, self.tick)
 
     def hand_out(self):
-        for tell in self.origin.act(frozenset(self.busy[ORIGIN]), self.now):
+        for tell in self.origin.act(frozenset(chunk for _, chunk in self.busy[ORIGIN]), self.now):
             self.deliver(ORIGIN, tell)
 
     def deliver(self, host, tell):
         for other in tell.hosts:
             if other in self.swarms:
-                self.at(WORD, self.hear, other, host, tell.chunk)
+                self.at(WORD, self.hear, other, host, tell)
 
-    def hear(self, host, other, chunk):
+    def hear(self, host, other, tell):
         if host not in self.dead:
-            self.swarms[host].told((other, 1), [chunk], self.now)
+            swarm = self.swarms[host]
+            (swarm.coming if tell.coming else swarm.told)((other, 1), [tell.chunk], self.now)
             self.act(host)
 
     def act(self, host):
@@ -136,18 +138,29 @@ class World:
             return  # silence: it is the deadline's affair
         elif source != ORIGIN and not self.swarms[source].had[flight.chunk]:
             self.at(2 * WORD, self.end, host, flight, Outcome.not_here, 0.0)
-        elif len(self.busy[source]) >= self.uploads or self.busy[source].count(flight.chunk) >= 2:
+        elif not self.admits(source, host, flight.chunk):
             self.at(2 * WORD, self.end, host, flight, Outcome.busy, 0.0)
         elif source in self.black_holes:
             return
         else:
-            self.busy[source].append(flight.chunk)
+            self.busy[source].append((self.crosses(source, host), flight.chunk))
+            flight.received = 1
             seconds = CHUNK * self.slow.get(source, 1.0) * self.random.uniform(0.8, 1.5)
             self.at(seconds, self.arrive, host, flight, seconds)
 
+    def crosses(self, source, host):
+        return self.rack_of.get(source) != self.rack_of[host]
+
+    def admits(self, source, host, chunk):
+        crosses = self.crosses(source, host)
+        busy = [one for crossed, one in self.busy[source] if crossed is crosses]
+        if source == ORIGIN:
+            return len(busy) < ORIGIN_SLOTS and busy.count(chunk) < 2
+        return admits(crosses, len(busy), busy.count(chunk))
+
     def arrive(self, host, flight, seconds):
         source = flight.source[0]
-        self.busy[source].remove(flight.chunk)
+        self.busy[source].remove((self.crosses(source, host), flight.chunk))
         if source in self.dead or host in self.dead:
             return
         if source == ORIGIN:
