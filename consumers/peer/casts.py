@@ -16,12 +16,14 @@ from headwater.consumers.peer.fetch import Fetched
 from headwater.consumers.peer.membership import Membership
 from headwater.consumers.peer.origination import Origination
 from headwater.consumers.peer.others import Who
+from headwater.consumers.peer.presence import Presence
 from headwater.consumers.peer.seed import SeedFile
 from headwater.consumers.peer.serve import Served
 from headwater.consumers.peer.store import ChunkStore
 from headwater.consumers.peer.surroundings import Surroundings
 from headwater.observe import logs
 from headwater.rules.cast.bitmap import Bits, unpack
+from headwater.rules.cast.fallback import ORIGIN_SLOTS
 from headwater.rules.errors import BadRecord
 from headwater.schemas.cast_manifest import Manifest, Manifests
 from headwater.schemas.cast_records import CastAvailability, CastManifest, CastRack, ManifestKind
@@ -188,11 +190,12 @@ class Casts:
         elif served.torn and (download := self.downloads.get(served.epoch)) is not None:
             download.fail(served.torn)
 
-    def act(self, sending: Callable[[int], frozenset[int]], now: float) -> None:
+    def act(self, presence: Presence, now: float) -> None:
         for download in [*self.downloads.values()]:
             download.act(now)
         for epoch, origination in self.originations.items():
-            origination.act(sending(epoch), now)
+            slots = presence.sent.slots(epoch, origination.manifest.chunks.chunk_bytes)
+            origination.act(presence.uploads.sending(epoch), ORIGIN_SLOTS if slots is None else slots, now)
 
     def each_second(self, say: Callable[[CastAvailability], bool], now: float) -> None:
         for download in [*self.downloads.values()]:

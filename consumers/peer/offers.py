@@ -16,7 +16,7 @@ from headwater.consumers.peer.actions import Tell
 from headwater.consumers.peer.others import Who
 from headwater.consumers.peer.tree import Tree, racks_of
 from headwater.rules.cast.deadlines import deadline_seconds
-from headwater.rules.cast.fallback import offers
+from headwater.rules.cast.fallback import ORIGIN_SLOTS, offers
 
 _RECENT = 64
 _FIRST_DEADLINE_SECONDS = 1.0
@@ -69,8 +69,9 @@ class Offers:
         elif chunk in self._open:
             self._open[chunk].host = None
 
-    def act(self, sending: frozenset[int], now: float) -> list[Tell]:
-        """Whom to tell of which chunk now. ``sending``: the chunks that are on their way to somebody."""
+    def act(self, sending: frozenset[int], slots: int, now: float) -> list[Tell]:
+        """Whom to tell of which chunk now. ``sending``: the chunks that are on their way to somebody; ``slots``: how
+        many may be, where a cap allows less than an origin can."""
         if not self._tree.racks:
             return []
         late = deadline_seconds(median(self._took)) if self._took else _FIRST_DEADLINE_SECONDS
@@ -80,8 +81,8 @@ class Offers:
                 offer.since = now
             elif offer.host is None or now - offer.since >= max(late, _FIRST_DEADLINE_SECONDS):
                 told += self._offer(chunk, offer.attempt + 1, now)
-        foreign = len(sending - self._open.keys())
-        for _ in range(offers(self._next, self._hashed, len(self._open) + foreign)):
+        taken = len(self._open) + len(sending - self._open.keys()) + max(0, ORIGIN_SLOTS - slots)
+        for _ in range(offers(self._next, self._hashed, taken)):
             self._next += 1
             told += self._offer(self._next - 1, 0, now)
         return told

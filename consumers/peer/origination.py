@@ -60,10 +60,10 @@ class Origination:
             self.torn = served.torn
             self._say_torn(served)
 
-    def act(self, sending: frozenset[int], now: float) -> None:
-        """Offers what can be taken now."""
+    def act(self, sending: frozenset[int], slots: int, now: float) -> None:
+        """Offers what can be taken now; ``sending`` and ``slots`` as ``Offers.act`` says."""
         if self.store is not None and not self.torn:
-            for tell in self._offers.act(sending, now):
+            for tell in self._offers.act(sending, slots, now):
                 self._peer.tell(self.manifest.epoch, tell)
 
     def _say_torn(self, served: Served) -> None:

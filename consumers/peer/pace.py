@@ -25,7 +25,7 @@ class Pace:
         self._median[outside] = median(self._took[outside])
 
     def known(self, *, outside: bool) -> bool:
-        """Did a chunk come that way?"""
+        """Did a chunk come that way? Else nothing says what is slow."""
         return outside in self._median
 
     def seconds(self, *, outside: bool) -> float:

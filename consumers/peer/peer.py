@@ -185,7 +185,7 @@ class Peer:
             turned = now
             for event in events:
                 self._take(event, now)
-            self._casts.act(self._presence.uploads.sending, now)
+            self._casts.act(self._presence, now)
             self._tell(now)
             if now - second >= 1.0:
                 second = now

@@ -30,6 +30,8 @@ from headwater.rules.cast.choice import IN_FLIGHT, NONE, endgame_chunk, next_chu
 from headwater.rules.cast.deadlines import ABANDON, HEDGE, verdict
 from headwater.schemas.cast_records import CastEventKind
 
+_IMPORTS = 4
+"""Chunks on their way from outside: the hosts of a rack share its uplink, and what comes first is handed on first."""
 _REFUSED_SECONDS = 1.0
 """Who serves nothing of this cast, perhaps not yet, is asked again after it."""
 _REVIEW_SECONDS = 0.05
@@ -64,7 +66,7 @@ class Swarm:
         self.tree = Tree(epoch, me[0], rack, {})
         self.lost = Lost(self.others, origin)
         self._chance = chance
-        self._rack_slots = min(IN_FLIGHT, slots - max(1, slots // 3)) if slots > 1 else 1
+        self._rack_slots = max(1, min(IN_FLIGHT, slots - _IMPORTS))
         self._hashed = 0
         self._first = 0
         self._slow: frozenset[str] = frozenset()
@@ -197,7 +199,7 @@ class Swarm:
         elif other is not None:
             if outcome is Outcome.not_here:
                 self.others.lose(other, flight.chunk)
-            pause = max(0.01, min(0.25, self._pace.seconds(outside=flight.outside) / 4)) * (0.5 + self._chance())
+            pause = max(0.02, min(0.25, self._pace.seconds(outside=flight.outside) / 8)) * (0.5 + self._chance())
             other.busy_until = now + (pause if outcome is not Outcome.refused else _REFUSED_SECONDS)
         if outcome is not Outcome.busy:
             self._handed.withdraw(flight.chunk, flight.source)
@@ -232,8 +234,8 @@ class Swarm:
 
     def _import_handed(self, now: float) -> None:
         """What the tree, or the origin, handed to this host."""
-        for chunk in self._handed.chunks():
-            if self.flights.full:
+        for chunk in sorted(self._handed.chunks()):
+            if self._imports_enough:
                 return
             if self.flights.asked[chunk] or self.others.holders[chunk] or chunk >= self._hashed:
                 continue
@@ -241,6 +243,10 @@ class Swarm:
                 continue  # it is another's, whose turn passes to this host where it does not come
             if (who := self._handed.source(chunk, now)) is not None:
                 self._ask(chunk, who, now, outside=True)
+
+    @property
+    def _imports_enough(self) -> bool:
+        return self.flights.full or len(self.flights) - self.flights.from_rack >= _IMPORTS
 
     def _ask_mates(self, now: float) -> None:
         reach = min(self._hashed, self.others.highest + 1)
@@ -272,7 +278,7 @@ class Swarm:
         for chunk in self.lost.due(
             lacking, self.flights.asked > 0, self._handed.chunks(), self.tree, quiet, deadline, now
         ):
-            if self.flights.full:
+            if self._imports_enough:
                 return
             if (who := self.lost.way_in(chunk, self.tree, deadline, now)) is not None:
                 self._ask(chunk, who, now, outside=True)
@@ -285,8 +291,9 @@ class Swarm:
                 flight.announced = True
                 self._actions += self._announcements.coming(flight.chunk)
             deadline = self._pace.deadline(outside=flight.outside)
-            since = flight.asked if self._pace.known(outside=flight.outside) else now  # else nothing says what is slow
-            late = verdict(now, since, flight.progress, deadline, flight.hedged)
+            # A second import of a chunk that trickles in would load the very uplink that is slow.
+            trickles = not flight.outside and self._pace.known(outside=False)
+            late = verdict(now, flight.asked if trickles else now, flight.progress, deadline, flight.hedged)
             if late == ABANDON:
                 self.others.quarantine.silent(*flight.source, now)
                 self.others.review(now)

@@ -97,7 +97,7 @@ class World:
         self.at(0.05, self.tick)
 
     def hand_out(self):
-        for tell in self.origin.act(frozenset(chunk for _, chunk in self.busy[ORIGIN]), self.now):
+        for tell in self.origin.act(frozenset(chunk for _, chunk in self.busy[ORIGIN]), ORIGIN_SLOTS, self.now):
             self.deliver(ORIGIN, tell)
 
     def deliver(self, host, tell):
