@@ -9,7 +9,15 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from headwater.schemas.cast_manifest import Manifest
-from headwater.schemas.cast_records import CastEvent, CastManifest, CastMember, CastProgress, CastRack, CastState
+from headwater.schemas.cast_records import (
+    CastEvent,
+    CastManifest,
+    CastMember,
+    CastProgress,
+    CastRack,
+    CastState,
+    ManifestKind,
+)
 from headwater.schemas.cast_view import View
 from headwater.schemas.records import Record
 
@@ -46,7 +54,7 @@ class CastHistory:
                 self.view = self.view.after([(record, partition, offset)])
             case CastManifest() if record.epoch == epoch:
                 self.manifest = self.manifest.after(record)
-            case CastManifest() if record.name == self.manifest.name and record.epoch > epoch:
+            case CastManifest() if self._replaces(record):
                 self.replaced_by = max(record.epoch, self.replaced_by or 0)
             case CastProgress() if record.epoch == epoch:
                 self._step(Step(record, at_us))
@@ -54,6 +62,11 @@ class CastHistory:
                 self.racks[record.rack] = record
             case CastEvent() if record.epoch == epoch:
                 self.events.append(record)
+
+    def _replaces(self, record: CastManifest) -> bool:
+        """The end of a cast that was never announced replaces nothing."""
+        newer = record.epoch > self.manifest.epoch and record.name == self.manifest.name
+        return newer and record.kind is ManifestKind.announced
 
     def _step(self, step: Step) -> None:
         known = self.steps.get(step.said.host)

@@ -131,6 +131,7 @@ def test_a_newer_cast_of_the_name_replaces_it():
     made = audience()
     take(made, announced(epoch=8, name="other"))
     take(made, announced(epoch=6))
+    take(made, said(ManifestKind.aborted, epoch=9))  # which nobody ever heard of
     assert over(made) == ""
     take(made, announced(epoch=8))
     assert over(made) == "cast 8 of the same name replaced it"

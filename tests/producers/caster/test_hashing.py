@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def hashes(path: Path, config: CasterConfig = CONFIG, chunk_bytes: int = MIB) ->
         return found
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     size=st.one_of(st.integers(0, 2 * MIB), st.sampled_from([0, 1, MIB - 1, MIB, MIB + 1, 9 * MIB, 9 * MIB + 17])),
     threads=st.integers(1, 5),
@@ -46,6 +47,42 @@ def test_the_hashes_are_those_of_the_slices(tmp_path, size, threads, batch):
 
     expected = [blake3(content[at : at + MIB]).digest() for at in range(0, size, MIB)]
     assert hashes(tmp_path / "source", config) == b"".join(expected)
+
+
+def test_every_thread_reads_at_once(tmp_path, monkeypatch):
+    """Each waits for two others before its first read."""
+    written(tmp_path / "source", 6 * MIB)
+    meeting, met, original = threading.Barrier(3), set(), os.preadv
+
+    def preadv(descriptor, buffers, offset):
+        if threading.get_ident() not in met:
+            met.add(threading.get_ident())
+            meeting.wait(20)
+        return original(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert len(hashes(tmp_path / "source")) == 6 * 32
+    assert len(met) == 3
+
+
+def test_a_core_is_busy_with_reading_and_hashing_only(tmp_path):
+    """Beside a plain loop of reads and hashes, in seconds of the processor. So every core hashes at its full rate, and
+    a disk that is slower than all of them sets the pace."""
+    written(tmp_path / "source", 48 * MIB)
+
+    def plain() -> None:
+        buffer = memoryview(bytearray(4 * MIB))
+        with (tmp_path / "source").open("rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                blake3(buffer[:count]).digest()
+
+    def seconds(work) -> float:
+        begun = time.process_time()
+        work()
+        return time.process_time() - begun
+
+    measured = [(seconds(plain), seconds(lambda: hashes(tmp_path / "source", chunk_bytes=16 * MIB))) for _ in range(4)]
+    assert min(ours for _, ours in measured) < 1.5 * min(base for base, _ in measured)
 
 
 def test_a_hash_does_not_wait_for_a_full_batch(tmp_path, monkeypatch):
@@ -77,8 +114,23 @@ def test_a_file_that_is_cut_off_is_torn(tmp_path):
             list(hashing.hashed(source, Chunks(3 * MIB, MIB), CONFIG))
 
 
-def test_a_reader_that_goes_away_leaves_no_thread_and_no_descriptor(tmp_path):
+def test_a_reader_that_goes_away_leaves_no_thread_no_descriptor_and_chunks_unread(tmp_path, monkeypatch):
+    """The second chunk is read when the threads were told to end."""
     written(tmp_path / "source", 10 * MIB)
+    told, reads, original = threading.Event(), [], os.preadv
+
+    class Ending(threading.Event):
+        def set(self) -> None:
+            super().set()
+            told.set()
+
+    def preadv(descriptor, buffers, offset):
+        reads.append(offset)
+        assert offset == 0 or told.wait(2)
+        return original(descriptor, buffers, offset)
+
+    monkeypatch.setattr(hashing, "Event", Ending)
+    monkeypatch.setattr(os, "preadv", preadv)
     with Source(tmp_path / "source") as source:
         before = len(os.listdir("/proc/self/fd"))
         batches = hashing.hashed(source, Chunks(10 * MIB, MIB), CasterConfig(hash_threads=1, batch_chunks=1))
@@ -86,6 +138,7 @@ def test_a_reader_that_goes_away_leaves_no_thread_and_no_descriptor(tmp_path):
         batches.close()
         assert not [one for one in threading.enumerate() if one.name.startswith("hash")]
         assert len(os.listdir("/proc/self/fd")) == before
+    assert reads == [0, MIB]
 
 
 def test_only_the_beginning_stays_in_the_page_cache(tmp_path, monkeypatch):
