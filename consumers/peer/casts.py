@@ -143,7 +143,11 @@ class Casts:
         if (origination := self.originations.get(epoch)) is not None:
             origination.place(self._membership.cast(origination.manifest), slow)
         elif (download := self.downloads.get(epoch)) is not None:
+            known = {mate.who for mate in download.swarm.others.mates}
             download.place(self._membership.cast(download.manifest), slow, now)
+            for mate in download.swarm.others.mates:
+                if mate.who not in known:
+                    self._peer.introduce(epoch, mate.who)
             early, self._early = self._early, deque(maxlen=_EARLY)
             for who, frame in early:
                 self.said(who, frame, now)

@@ -322,6 +322,9 @@ class Peer:
             mate = self._membership.view.hosts[host]
             self._send_bits((host, mate.incarnation), epoch)
 
+    def introduce(self, epoch: int, who: Who) -> None:
+        self._send_bits(who, epoch)
+
     def release(self, epoch: int) -> None:
         self._casts.release(epoch)
 

@@ -47,5 +47,8 @@ class Surroundings(Protocol):
     def announce(self, epoch: int) -> None:
         """BITS, to all rack-mates that take part."""
 
+    def introduce(self, epoch: int, who: Who) -> None:
+        """BITS, to one that takes part from now on."""
+
     def release(self, epoch: int) -> None:
         """The cast is neither received nor served any more."""

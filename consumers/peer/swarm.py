@@ -34,6 +34,8 @@ _IMPORTS = 4
 """Chunks on their way from outside: the hosts of a rack share its uplink, and what comes first is handed on first."""
 _REFUSED_SECONDS = 1.0
 """Who serves nothing of this cast, perhaps not yet, is asked again after it."""
+_STARVED_SECONDS = 0.5
+"""A peer that did not come to look for so long has not seen what came meanwhile: nobody is late for that."""
 _REVIEW_SECONDS = 0.05
 """How often late requests and lost chunks are looked for."""
 _ORIGIN_RACK = "\0"
@@ -219,10 +221,11 @@ class Swarm:
 
     def act(self, now: float) -> list[Action]:
         """Everything that is to be done now. Who does it calls this after events, and at least every 50 ms."""
-        if now - self._reviewed >= _REVIEW_SECONDS:
+        if (since := now - self._reviewed) >= _REVIEW_SECONDS:
             self._reviewed = now
             self.others.review(now)
-            self._look_for_late(now)
+            if since < _STARVED_SECONDS:
+                self._look_for_late(now)
             if not self.complete:
                 self._import_lost(now)
                 self._name_stall(now)

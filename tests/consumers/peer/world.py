@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from headwater.consumers.peer.actions import Ask, GiveUp, Note, Tell
+from headwater.consumers.peer.actions import Ask, Flight, GiveUp, Note, Tell
 from headwater.consumers.peer.fetch import COPY, Outcome
 from headwater.consumers.peer.offers import Offers
 from headwater.consumers.peer.swarm import Swarm
@@ -45,6 +45,8 @@ class World:
         self.busy: dict[str, list[tuple[bool, int]]] = {host: [] for host in [ORIGIN, *self.rack_of]}
         self.notes: list[tuple[float, str, Note]] = []
         self.received: list[tuple[str, str, int]] = []
+        self.asks: list[tuple[float, Flight]] = []
+        self.first_byte: dict[str, float] = {}
         self.finished: dict[str, float] = {}
         for swarm in self.swarms.values():
             swarm.place(self.placed, frozenset(), 0.0)
@@ -131,8 +133,10 @@ class World:
 
     def ask(self, host, flight):
         source = flight.source[0]
+        self.asks.append((self.now, flight))
         assert not self.swarms[host].others.quarantine.holds(*flight.source, self.now)
         if source == COPY:
+            self.received.append((host, COPY, flight.chunk))
             self.at(4 * CHUNK, self.end, host, flight, Outcome.verified, 4 * CHUNK)
         elif source in self.dead:
             return  # silence: it is the deadline's affair
@@ -169,6 +173,7 @@ class World:
         if flight.given_up:
             return
         self.received.append((host, source, flight.chunk))
+        self.first_byte.setdefault(host, self.now)
         self.end(host, flight, Outcome.corrupt if source in self.poisoners else Outcome.verified, seconds)
 
     def end(self, host, flight, outcome, seconds):
