@@ -36,7 +36,8 @@ Have: TypeAlias = NDArray[np.bool_]
 """Which chunks (columns) each host (rows) has."""
 
 FULL_EVERY = 10
-HASHES_A_RECORD = 64
+HASHES_A_RECORD, HASHES_SECONDS = 64, 0.05
+"""The caster writes hashes when it has so many, or after so long."""
 BATCH_BYTES = 61
 """Around the records of one batch."""
 
@@ -221,14 +222,15 @@ def _hashes_flow(scenario: Scenario, second: int) -> Flow:
     """The manifest grows as fast as the origin hashes."""
     a_second = scenario.hash_bytes_per_second / scenario.chunk_bytes
     chunks = min(a_second, max(0.0, scenario.chunks.count - second * a_second))
+    a_record = max(1, min(HASHES_A_RECORD, int(a_second * HASHES_SECONDS)))
     record = CastManifest(
         name="a-name-of-a-file",
         epoch=_EPOCH,
         kind=ManifestKind.hashes,
         first_chunk=scenario.chunks.count,
-        hashes=bytes(HASHES_A_RECORD * HASH_BYTES),
+        hashes=bytes(a_record * HASH_BYTES),
         reason="",
     )
-    records = chunks / HASHES_A_RECORD
+    records = chunks / a_record
     written = records * batch_bytes([record])
     return Flow(CAST_MANIFESTS.name, records, written, written * scenario.hosts)

@@ -103,10 +103,10 @@ def test_hosts_read_their_rack_the_summaries_and_the_manifest():
     assert said.read_bytes == said.written_bytes * (2 + 1)  # each rack-mate, and the gossip
     assert summaries.read_bytes == summaries.written_bytes * 4
     assert hashes.read_bytes == hashes.written_bytes * 4
-    assert hashes.records == 8 / 64
-    assert load.fetches == 4 * (2 + 2)
+    assert hashes.records == 8  # a chunk takes longer to hash than a record waits
+    assert load.fetches == 4 * (8 + 2)
     assert load.read_bytes == pytest.approx(
-        sum(flow.read_bytes for flow in load.flows) + 4 * 2 * (PROMPT.empty_bytes + GATHERED.empty_bytes)
+        sum(flow.read_bytes for flow in load.flows) + 4 * (8 * PROMPT.empty_bytes + 2 * GATHERED.empty_bytes)
     )
 
 
@@ -117,7 +117,7 @@ def test_a_thousand_hosts_cost_the_broker_less_than_80_mb_a_second():
 
     assert load == busiest(scenario, steady(scenario))
     assert load.read_bytes <= 80e6
-    assert max(second.fetches for second in found) <= 20_000
+    assert max(second.fetches for second in found) <= 25_000  # while the origin hashes 12 GB/s: 20 records a second
     assert found[-1].fetches == 4000
     assert load.written_bytes < 1e6
 
