@@ -11,8 +11,9 @@ from headwater.rules.errors import BadSettings
 MIB = 1024 * 1024
 SMALLEST, LARGEST = MIB, 64 * MIB
 """Bytes of a chunk. Smaller ones cost the control plane more than they win; larger ones make a lost one dear."""
-ENOUGH = 6_000
-"""So many chunks fill the pipeline of a thousand hosts: 100 GB in chunks of 16 MiB are 5,961."""
+FEWEST, USUAL, ENOUGH = 500, 16 * MIB, 6_000
+"""Below 500 chunks the last hosts wait long for whole ones; up to 16 MiB larger chunks are better, since news of each
+takes its time; and 6,000 fill the pipeline of a thousand hosts: 100 GB in chunks of 16 MiB are 5,961. Decision 210."""
 MOST = 65_536
 """A cast of more chunks is refused: each peer keeps 32 bytes and some bits for every one of them."""
 HASH_BYTES = 32
@@ -53,8 +54,14 @@ class Chunks:
 
 
 def chunk_bytes_for(size: int) -> int:
-    """The smallest chunk, from 1 MiB up to 64 MiB, with which ``size`` bytes are at most 6,000 chunks."""
+    """The chunk for a file of ``size`` bytes, from 1 MiB to 64 MiB.
+
+    The largest up to 16 MiB that cuts it into 500 or more, else 1 MiB; beyond, the smallest that cuts it into at most
+    6,000, else 64 MiB.
+    """
     chunk_bytes = SMALLEST
+    while chunk_bytes < USUAL and size >= FEWEST * chunk_bytes * 2:
+        chunk_bytes *= 2
     while chunk_bytes < LARGEST and -(-size // chunk_bytes) > ENOUGH:
         chunk_bytes *= 2
     return chunk_bytes
