@@ -36,11 +36,6 @@ class Host:
     state: MemberState
 
     @property
-    def serves_only(self) -> bool:
-        """It is the origin of one cast, by the name HOST/EPOCH, and receives nothing."""
-        return ORIGIN in self.name
-
-    @property
     def live(self) -> bool:
         """It joined, did not leave, and nobody suspects it."""
         return self.state is MemberState.joined
@@ -48,7 +43,7 @@ class Host:
     @property
     def only_sends(self) -> bool:
         """It is the origin of a cast, named after its machine and the cast's epoch: no cast shall reach it."""
-        return "/" in self.name
+        return ORIGIN in self.name
 
     @property
     def suspected(self) -> bool:
