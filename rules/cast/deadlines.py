@@ -27,7 +27,8 @@ def verdict(now: float, asked: float, last_progress: float, deadline: float, hed
     """WAIT, HEDGE (ask a second source for the chunk, once) or ABANDON (cancel, and quarantine the source).
 
     Silence for one deadline hedges; so does a chunk that is on its way for two, however steadily it trickles. Silence
-    for two deadlines abandons. ``last_progress`` is the time of the last byte, or ``asked`` where none came.
+    for two deadlines abandons. ``last_progress`` is the time of the last byte, or ``asked`` where none came. For an
+    import it is given as ``asked`` too: a second one would double the load on the uplink that lets the first trickle.
     """
     silent = now - last_progress
     if silent >= 2 * deadline:

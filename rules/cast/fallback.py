@@ -23,6 +23,9 @@ OVERTAKEN = 256
 rack of a chunk's tree gets it about a hundred chunks after the first."""
 STALLED_DEADLINES = 6
 """Nothing new in the whole rack for so long: the lowest missing chunks are due, wherever they may be."""
+IMPORTS = 4
+"""Chunks on their way to a host from outside its rack, the lowest first. Where the rack's uplink is the limit, more of
+them at once only end later, all at the same moment, and the rack has nothing to spread until then."""
 ORIGIN = -1
 
 
@@ -52,7 +55,10 @@ def is_due(chunk: int, highest_in_rack: int, told: bool, quiet_deadlines: float)
 def may_import(rank: int, due_seconds: float, deadline: float) -> bool:
     """Whether the host of this rank may fetch a chunk from outside that is due for so long and not in the rack.
 
-    Rank 0 imports at once what it is told of; what it is not told of it waits for as all do, for one deadline.
+    Rank 0 imports at once what it is told of; what it is not told of it waits for as all do, for one deadline. For the
+    others ``due_seconds`` begin anew whenever a host of a lower rank brought any chunk into the rack (its HAVE was the
+    first of that chunk): one that works through what it was told of is not overtaken, one that stands still is. The
+    deadline is that of imports, from the median of imports, which share a narrower link.
     """
     return due_seconds >= (rank + 1) * deadline
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.rules.cast.choice import IN_FLIGHT
-from headwater.rules.cast.fallback import ORIGIN_SLOTS
+from headwater.rules.cast.fallback import IMPORTS, ORIGIN_SLOTS
 from headwater.simulator.compiled import (
     admits,
     deadline_seconds,
@@ -17,7 +17,7 @@ from headwater.simulator.compiled import (
     source_of,
 )
 from headwater.simulator.swarm.moves import importer, start
-from headwater.simulator.swarm.state import BUSY, IMPORTS, NEXT_OFFER, OFFERED, TAKEN, Swarm
+from headwater.simulator.swarm.state import BUSY, NEXT_OFFER, OFFERED, TAKEN, Swarm
 from headwater.simulator.transfers import Transfers
 
 _ATTEMPTS = 6

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.rules.cast.deadlines import ABANDON, HEDGE
-from headwater.rules.cast.fallback import ORIGIN_SLOTS
+from headwater.rules.cast.fallback import IMPORTS, ORIGIN_SLOTS
 from headwater.simulator.compiled import admits, deadline_seconds, inlined, is_due, may_import, verdict, ways_in
 from headwater.simulator.swarm.asks import put_offer
 from headwater.simulator.swarm.moves import importer, release, start, tell_neighbours
-from headwater.simulator.swarm.state import ABANDONED, FALLBACKS, HEDGED, IMPORTS, MISSING, TAKEN, Swarm
+from headwater.simulator.swarm.state import ABANDONED, FALLBACKS, HEDGED, MISSING, TAKEN, Swarm
 from headwater.simulator.transfers import Transfers
 
 
@@ -58,15 +58,17 @@ def watch_requests(s: Swarm, t: Transfers, now: float) -> None:
         row = t.active[index]
         index += 1
         host, source, chunk = t.target[row], t.source[row], t.chunk[row]
-        deadline = deadline_seconds(s.usual[host])
-        said = verdict(now, t.asked[row], t.progress[row], deadline, t.hedged[row])
+        crosses = int(s.rack_of[source] != s.rack_of[host])
+        deadline = deadline_seconds(s.usual[crosses, host])
+        asked = t.progress[row] if crosses else t.asked[row]
+        said = verdict(now, asked, t.progress[row], deadline, t.hedged[row])
         if said == HEDGE:
             t.hedged[row] = True
             if s.asked[host, chunk] == 1 and _hedge(s, t, row, now):
                 s.counts[HEDGED] += 1
         elif said == ABANDON:
             rack = s.rack_of[host]
-            if s.rack_of[source] == rack:
+            if not crosses:
                 s.busy_until[host, source - s.first_host[rack]] = now + 1.0
             else:
                 s.shunned[host] = source
@@ -119,7 +121,7 @@ def fall_back(s: Swarm, t: Transfers, lowest_offer: int, now: float) -> None:
     """Chunks that should be in a rack and are not: the hosts of each rank import them when their turn comes."""
     for rack in range(len(s.imported)):
         begins, ends = s.first_host[rack], s.first_host[rack + 1]
-        deadline = deadline_seconds(s.usual[begins])
+        deadline = deadline_seconds(s.usual[1, begins])
         quiet = (now - s.newest[rack]) / deadline
         for chunk in range(_lowest(s, rack), min(len(s.chunk_size), lowest_offer)):
             if s.holders[rack, chunk] > 0:
@@ -131,11 +133,13 @@ def fall_back(s: Swarm, t: Transfers, lowest_offer: int, now: float) -> None:
                 if is_due(chunk, s.highest[rack] - 1, elsewhere, quiet):
                     s.due[rack, chunk] = now
                 continue
+            since = s.due[rack, chunk]
             for rank in range(ends - begins):
-                if not may_import(rank, now - s.due[rack, chunk], deadline):
-                    break
                 host = importer(s, rack, chunk, rank)
-                if host >= 0 and s.alive[host] and not s.had[host, chunk] and s.asked[host, chunk] == 0:
+                if host < 0 or not may_import(rank, now - since, deadline):
+                    break
+                since = max(since, s.brought[host])
+                if s.alive[host] and not s.had[host, chunk] and s.asked[host, chunk] == 0:
                     s.counts[FALLBACKS] += int(import_anyhow(s, t, host, chunk, -1, now))
 
 

@@ -84,10 +84,10 @@ def release(s: Swarm, t: Transfers, row: int) -> None:
 def complete(s: Swarm, t: Transfers, row: int, now: float) -> None:
     """The target has the chunk: other requests for it are broken off, and it is announced after a while."""
     source, target, chunk = t.source[row], t.target[row], t.chunk[row]
-    seconds = now - t.asked[row]
-    s.usual[target] = seconds if s.usual[target] == 0.0 else 0.9 * s.usual[target] + 0.1 * seconds
     rack = s.rack_of[target]
-    crosses = s.rack_of[source] != rack
+    crosses = int(s.rack_of[source] != rack)
+    seconds, usual = now - t.asked[row], s.usual[crosses, target]
+    s.usual[crosses, target] = seconds if usual == 0.0 else 0.9 * usual + 0.1 * seconds
     release(s, t, row)
     if s.had[target, chunk]:
         return
@@ -107,6 +107,7 @@ def complete(s: Swarm, t: Transfers, row: int, now: float) -> None:
         s.first[target] += 1
     if crosses:
         s.imported[rack] += 1
+        s.brought[target] = now
     _announce_later(s, 0, target, chunk, now + s.seconds[0])
     if crosses or importer(s, rack, chunk, 0) == target:
         _announce_later(s, 1, target, chunk, now + s.seconds[1])

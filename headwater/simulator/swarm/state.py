@@ -17,8 +17,6 @@ from headwater.rules.cast.importers import key_of, ranked
 from headwater.simulator.compiled import Reference, by_reference
 from headwater.simulator.scenario import Scenario
 
-IMPORTS = 16
-"""Chunks on their way to a host from outside its rack at most."""
 FLIGHTS = 32
 """Chunks on their way to a host in all: room, not a rule."""
 TOLD = 512
@@ -92,8 +90,10 @@ class Swarm(NamedTuple):
     shunned_until: Floats
     idle_until: Floats
     """(H) nothing to ask for until then."""
+    brought: Floats
+    """(H) when it last brought a chunk into its rack."""
     usual: Floats
-    """(H) seconds that a chunk takes, a moving average: stands for the peer's median."""
+    """(2, H) seconds that a chunk takes, in the rack and from outside: moving averages, for the peer's medians."""
     news_time: Floats
     """(2, room) verified chunks that are not yet announced, in the rack and across: rings."""
     news_host: Ints
@@ -185,7 +185,8 @@ def swarm(scenario: Scenario) -> Swarm:
         shunned=np.full(hosts, -1, np.int64),
         shunned_until=np.zeros(hosts),
         idle_until=np.zeros(hosts),
-        usual=np.zeros(hosts),
+        brought=np.zeros(hosts),
+        usual=np.zeros((2, hosts)),
         news_time=np.zeros((2, room)),
         news_host=np.zeros((2, room), np.int64),
         news_chunk=np.zeros((2, room), np.int64),
