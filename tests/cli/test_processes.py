@@ -17,13 +17,15 @@ def dataset(kafka_prefix) -> str:
 
 
 @pytest.fixture
-def folder(on_stack, tmp_path, dataset, command):  # noqa: ARG001  # the servers first
-    """A source in a settings file; whatever a test starts is stopped after it."""
+def folder(on_stack, tmp_path, dataset, command, environment):  # noqa: ARG001  # the servers first
+    """A source and a peer in a settings file; whatever a test starts is stopped after it."""
     root = tmp_path / "photos"
     root.mkdir()
     (tmp_path / "headwater.toml").write_text(
         f'dataset = "{dataset}"\n[sources.photos]\nroot = "photos"\nsettle_seconds = 0.1\ndelete_hold_seconds = 0.5\n'
+        '[peer]\nhost = "node-7"\nrack = "r1"\ninto = "casts"\n'
     )
+    environment["HEADWATER_PEER__KEY"] = "a key of this test's own fleet"
     yield root
     assert command("down").code == 0
 
@@ -44,7 +46,7 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     up = command("up", "--json")
 
     assert up.code == 0, up.err
-    names = ["agent-photos", *GROUPS, "gossip", f"commit-{dataset}", "views"]
+    names = ["agent-photos", *GROUPS, "gossip", f"commit-{dataset}", "views", "peer"]
     assert [process["name"] for process in up.json["processes"]] == names
     assert {process["state"] for process in up.json["processes"]} <= {"running", "paused"}
     assert {server["state"] for server in up.json["servers"]} == {"external"}
@@ -73,10 +75,23 @@ def test_a_folder_becomes_versions_by_commands_alone(folder, command, dataset, e
     assert_versions_can_be_looked_at(command, tmp_path, folder)
     eventually(lambda: the_fleet_carried(command) == {"found", "uploaded", "verified", "committed"}, within_seconds=60)
 
+    assert_a_cast_comes_to_the_peer(command, tmp_path, folder / "c.jpg")
+
     down = command("down", "--json")
     assert sorted(down.json["stopped"]) == sorted(names)
     assert {process["state"] for process in processes(command).values()} == {"stopped"}
     assert "Nothing was running" in command("down").out
+
+
+def assert_a_cast_comes_to_the_peer(command, tmp_path: Path, file: Path) -> None:
+    """The peer that `headwater up` keeps has the file when the publisher ends."""
+    published = command("cast", "publish", str(file), "--name", "photo", "--targets", "node-7")
+    assert published.code == 0, published.err
+    assert (tmp_path / "casts" / file.name).read_bytes() == file.read_bytes()
+    report = command("cast", "report", "photo")
+    assert report.code == 0
+    assert "1 of 1 targets installed it" in report.out
+    assert "node-7 is in r1" in command("doctor").out
 
 
 def the_fleet_carried(command) -> set[str]:
