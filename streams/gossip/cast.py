@@ -99,11 +99,6 @@ class CastFold:
         if known is None or (said.incarnation >= known[0] and known[1] is not CastState.installed):
             self._steps[said.host] = said.incarnation, said.state
 
-    def forget(self, hosts: Iterable[str]) -> None:
-        """What these hosts said of their chunks: another member of the group follows them now."""
-        for host in hosts:
-            self._words.pop(host, None)
-
     def summary(
         self, rack: str, hosts: RackHosts, *, at_us: int, joined_us: Mapping[str, int], number: int
     ) -> CastRack:

@@ -29,7 +29,6 @@ class Fleet:
         """Take what has come, facts first: who speaks has joined a cast that was announced."""
         self._facts.catch_up()
         messages = self.group.read(within_seconds)
-        self._forget_what_others_follow()
         for message in messages:
             try:
                 self._take(message)
@@ -68,13 +67,6 @@ class Fleet:
             metrics.GOSSIP_IGNORED.labels("unplaced").inc()
             return
         cast.hear(host, said, message.timestamp()[1] * 1_000)
-
-    def _forget_what_others_follow(self) -> None:
-        if self.group.taken_away:
-            hosts = [host.name for host in self._facts.view.hosts.values() if host.partition in self.group.taken_away]
-            for cast in self._facts.casts.values():
-                cast.forget(hosts)
-            self.group.taken_away = set()
 
 
 def _epoch(key: bytes | None) -> int:

@@ -24,8 +24,7 @@ _AT_A_TIME = 1_000
 
 
 class AvailabilityGroup:
-    """One member. ``held`` are its partitions; ``taken_away`` those that it lost since somebody last looked, of which
-    nothing must be kept. Not safe for threads."""
+    """One member. ``held`` are its partitions. Not safe for threads."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
@@ -34,7 +33,6 @@ class AvailabilityGroup:
         self._positions: dict[int, int] = {}
         self._read_us: dict[int, int] = {}
         self._settling: set[int] = set()
-        self.taken_away: set[int] = set()
         self._consumer: Consumer = kafka.consumer(GROUP, fetch_wait_max_ms=200)
         self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
@@ -62,7 +60,7 @@ class AvailabilityGroup:
 
     def reached_us(self, now_us: int) -> int:
         """Up to which moment all partitions held were read: now, unless records wait in some."""
-        return min((self._read_us[at] for at in self._positions if self._waiting(at)), default=now_us)
+        return min((self._read_us[at] for at in self._positions if self._waiting(at) != 0), default=now_us)
 
     def commit(self) -> None:
         """Tell the group how far it is, without waiting for an answer; the next time says more."""
@@ -75,7 +73,7 @@ class AvailabilityGroup:
         oldest = now
         for partition in self._positions:
             waiting = self._waiting(partition)
-            until = self._read_us[partition] / 1_000_000 if waiting else now
+            until = now if waiting == 0 else self._read_us[partition] / 1_000_000
             oldest = min(oldest, until)
             labels = (GROUP, CAST_AVAILABILITY.name, str(partition))
             metrics.GROUP_LAG_RECORDS.labels(*labels).set(waiting or 0)
@@ -115,7 +113,6 @@ class AvailabilityGroup:
 
     def _lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         """Eager: all of them go."""
-        self.taken_away |= self.held
         for partition in self._positions:
             for gauge in (metrics.GROUP_LAG_RECORDS, metrics.GROUP_LAG_SECONDS):
                 with suppress(KeyError):  # never shown

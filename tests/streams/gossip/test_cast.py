@@ -155,14 +155,6 @@ def test_a_rack_is_judged_by_words_of_the_whole_window_only() -> None:
     assert summary(fold, *fleet, at=20).slow == ()
 
 
-def test_what_another_member_follows_is_forgotten() -> None:
-    fold = CastFold(MANIFEST, 0)
-    fold.hear(A, word(0, {1}), 0)
-    fold.forget(["a", "nobody"])
-
-    assert had(summary(fold, A)) == set()
-
-
 def test_bits_of_another_length_are_refused() -> None:
     wrong = CastFold(MANIFEST, 0)
     long = CastAvailability(
