@@ -44,6 +44,13 @@ class Limits:
         shares = [cap.bucket.rate / (1 + cap.waiting) for cap in self._caps(epoch)]
         return max(SMALLEST, min(LARGEST, int(min(shares) * TURN_SECONDS))) if shares else LARGEST
 
+    @property
+    def waiting(self) -> int:
+        """Streams that caps hold back now."""
+        with self._changed:
+            caps = [*self._casts.values(), *([self._host] if self._host else [])]
+            return sum(cap.waiting for cap in caps)
+
     def slots(self, epoch: int, chunk_bytes: int) -> int | None:
         """How many chunks of a cast may be under way at once; None: the caps say nothing about it."""
         rates = [cap.bucket.rate for cap in self._caps(epoch)]

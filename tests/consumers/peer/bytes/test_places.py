@@ -103,3 +103,20 @@ def test_a_cut_off_owner_gives_its_place_to_the_next(fleet: Any) -> None:
 
     assert content.give(partial, 0)
     assert on_disk(partial, 0) == content.data
+
+
+def test_who_was_owner_is_not_taken_for_the_one_who_is(fleet: Any) -> None:
+    """Between a look at the owner and its lock the place may change hands: then the copy must wait for the new one."""
+    content = fleet.content(MIB)
+    partial = content.partial(fleet.into())
+    former, spare = partial.begin(0), partial.begin(0)
+    spare.write(memoryview(content.data))
+    former.close()
+    owner = partial.begin(0)
+
+    assert not spare._settle(former)
+    assert spare.finish()
+    owner.write(memoryview(bytes(MIB)))
+    assert on_disk(partial, 0) == content.data
+    owner.close()
+    spare.close()
