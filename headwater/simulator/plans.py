@@ -55,10 +55,11 @@ def fleet_of(scenario: Scenario) -> Fleet:
 
 
 def plans(scenario: Scenario) -> tuple[Plan, ...]:
-    """Every plan for this scenario. Disks and hashing limit none of them."""
+    """Every plan for this scenario. Hashing limits none of them."""
     fleet = fleet_of(scenario)
-    whole = scenario.size_bytes / scenario.nic_bytes_per_second
-    tau = min(scenario.size_bytes, scenario.chunk_bytes) / scenario.nic_bytes_per_second
+    links = Links.of(fleet, np.zeros(0, np.int64))
+    rate = float(min(links.up.min(), links.down.min()))
+    whole, tau = scenario.size_bytes / rate, min(scenario.size_bytes, scenario.chunk_bytes) / rate
     deep = math.ceil(fleet.hosts / fleet.racks)
     return (
         _fed("star", "N k τ", trees.star(fleet), scenario),

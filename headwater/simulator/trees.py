@@ -60,16 +60,31 @@ class Tree:
 class Links:
     """Bytes a second that each node sends and receives at most, and that each rack's uplink carries either way."""
 
-    nodes: Numbers
+    up: Numbers
+    down: Numbers
     rack: float
 
     @classmethod
     def of(cls, fleet: Fleet, slow: Nodes) -> Links:
-        """Those of a fleet whose slow hosts are the nodes ``slow``."""
-        nodes = np.full(fleet.hosts + 1, float(fleet.host_bytes_per_second))
-        nodes[slow] *= fleet.slow_share
-        nodes[0] = fleet.origin_bytes_per_second
-        return cls(nodes, fleet.smallest_rack * fleet.host_bytes_per_second / fleet.oversubscription)
+        """Those of a fleet whose slow hosts are the nodes ``slow``. Where disks are slower than links, they count."""
+        up, down = _node_rates(fleet)
+        ups, downs = np.full(fleet.hosts + 1, float(up)), np.full(fleet.hosts + 1, float(down))
+        ups[slow] *= fleet.slow_share
+        downs[slow] *= fleet.slow_share
+        ups[0] = min(fleet.origin_bytes_per_second, fleet.disk_read_bytes_per_second or np.inf)
+        return cls(ups, downs, fleet.smallest_rack * fleet.host_bytes_per_second / fleet.oversubscription)
+
+
+def _node_rates(fleet: Fleet) -> tuple[float, float]:
+    """What a host sends and receives at most. A disk for both together, without page cache, gives half to each."""
+    read, write = fleet.disk_read_bytes_per_second or np.inf, fleet.disk_write_bytes_per_second or np.inf
+    both = fleet.disk_bytes_per_second or np.inf
+    if fleet.page_cache:
+        read = np.inf
+    else:
+        both /= 2
+        read = min(read, both)
+    return min(fleet.host_bytes_per_second, read), min(fleet.host_bytes_per_second, write, both)
 
 
 def star(fleet: Fleet) -> Tree:
@@ -110,7 +125,7 @@ def rates(plan: Tree, links: Links, dead: Flags) -> Numbers:
     nobody is fed faster than his source is. The origin has infinity, the dead 0.
     """
     nodes, racks = len(plan.sources), int(plan.racks.max()) + 1
-    capacities = np.concatenate((links.nodes, links.nodes, np.full(2 * racks, links.rack), [np.inf]))
+    capacities = np.concatenate((links.up, links.down, np.full(2 * racks, links.rack), [np.inf]))
     nothing = len(capacities) - 1
     leaves = np.where(plan.crosses & (plan.sources != 0), 2 * nodes + plan.racks[plan.sources], nothing)
     enters = np.where(plan.crosses, 2 * nodes + racks + plan.racks, nothing)

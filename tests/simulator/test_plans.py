@@ -87,6 +87,12 @@ def test_racks_bind_a_tree_that_does_not_know_them():
     assert plan.quiet_seconds < plan.copies_per_rack * 6.4 * 1.1
 
 
+def test_a_disk_that_is_slower_than_the_link_slows_a_chain():
+    seconds = by_name(replace(QUIET, disk_write_bytes_per_second=MIB / 2))["one chain, rack by rack"].quiet_seconds
+
+    assert seconds == pytest.approx(2 * (CHUNKS + 29))
+
+
 def test_all_below_a_dead_first_hop_are_cut_off():
     found = {name: plan.first_hop_cut_off for name, plan in by_name(QUIET).items()}
 
@@ -107,7 +113,10 @@ def test_a_chain_is_as_slow_as_its_slowest_host_and_waits_for_each_mend():
     assert 0 < dead.cut_off < 30
 
 
-@settings(max_examples=50)
+DISK = st.none() | st.floats(1e8, 1e10)
+
+
+@settings(max_examples=50, deadline=None)
 @given(
     hosts=st.integers(1, 60),
     racks=st.integers(1, 6),
@@ -117,8 +126,9 @@ def test_a_chain_is_as_slow_as_its_slowest_host_and_waits_for_each_mend():
     slow=st.integers(0, 5),
     crashes=st.integers(0, 5),
     seed=st.integers(0, 9),
+    disks=st.tuples(DISK, DISK, DISK, st.sampled_from((None, 0))),
 )
-def test_no_plan_is_faster_than_the_bounds(hosts, racks, chunks, odd, oversubscription, slow, crashes, seed):
+def test_no_plan_is_faster_than_the_bounds(hosts, racks, chunks, odd, oversubscription, slow, crashes, seed, disks):
     if racks > hosts or slow + crashes >= hosts:
         return
     scenario = Scenario(
@@ -131,6 +141,10 @@ def test_no_plan_is_faster_than_the_bounds(hosts, racks, chunks, odd, oversubscr
         slow=slow,
         crashes=crashes,
         seed=seed,
+        disk_read_bytes_per_second=disks[0],
+        disk_write_bytes_per_second=disks[1],
+        disk_bytes_per_second=disks[2],
+        page_cache_bytes=disks[3],
     )
     network = binding(bounds(scenario.size_bytes, fleet_of(scenario), copies_per_rack=0))[0].seconds
     for plan in plans(scenario):
