@@ -30,6 +30,8 @@ from headwater.schemas.cast_records import CastAvailability, CastManifest, CastR
 
 log = logs.logger()
 
+_FORGET_US = 600_000_000
+"""So long after its expiry a cast can still be asked about."""
 _EARLY = 2_000
 """Words that are kept for later, at most."""
 
@@ -53,6 +55,8 @@ class Casts:
         self._receives = receives
         self._begun = False
         self._seen: set[int] = set()
+        self._contradicted: dict[int, str] = {}
+        """Casts whose seal does not fit what was said before: why."""
         self._slow: dict[int, dict[str, tuple[str, ...]]] = {}
         self._early: deque[tuple[Who, frames.Frame]] = deque(maxlen=_EARLY)
 
@@ -82,8 +86,10 @@ class Casts:
             manifest = self.manifests.take(record)
         except BadRecord as error:
             log.warning("cast.manifest", epoch=record.epoch, error=error.happened)
-            if record.kind is ManifestKind.sealed and (download := self.downloads.get(record.epoch)) is not None:
-                download.fail(error.happened)
+            if record.kind is ManifestKind.sealed:
+                self._contradicted[record.epoch] = error.happened
+                if (download := self.downloads.get(record.epoch)) is not None:
+                    download.fail(error.happened)
             return
         if record.epoch in self.downloads:
             self.downloads[record.epoch].learn(manifest)
@@ -105,6 +111,8 @@ class Casts:
                 if older.manifest.name == manifest.name:
                     older.fail(f"cast {epoch} of the same name replaces it")
             self.downloads[epoch] = Download(manifest, self._peer, self._chance)
+            if epoch in self._contradicted:
+                self.downloads[epoch].fail(self._contradicted[epoch])
         else:
             return
         self._seen.add(epoch)
@@ -177,7 +185,10 @@ class Casts:
             download.swarm.back(who, now)
 
     def bits(self, host: str) -> Iterable[tuple[int, Bits]]:
-        """Of each cast that a host takes part in what this peer has. An origin says nothing: it makes offers."""
+        """Of each cast that a host takes part in what this peer has; as an origin, what it handed out."""
+        for epoch, origination in self.originations.items():
+            if origination.store is not None and origination.bits.any():
+                yield epoch, origination.bits
         for epoch, download in self.downloads.items():
             if host in download.swarm.others.by_host and (bits := download.bits) is not None and bits.any():
                 yield epoch, bits
@@ -206,10 +217,11 @@ class Casts:
             if (record := download.each_second(now, self._membership.number)) is not None:
                 say(record)
         for epoch, manifest in [*self.manifests.by_epoch.items()]:
-            if manifest.expired(_now_us()) and epoch not in self.originations:
+            if manifest.expired(_now_us() - _FORGET_US) and epoch not in self.originations:
                 if epoch in self.downloads and self.downloads[epoch].active:
                     continue
                 self.downloads.pop(epoch, None)
+                self._contradicted.pop(epoch, None)
                 self.manifests.forget(epoch)
 
     def begin_anew(self, now: float) -> None:

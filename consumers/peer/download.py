@@ -283,9 +283,7 @@ class Download:
 
     def _expire(self) -> None:
         missing = tuple(self.swarm.missing()[:100])
-        self._note(
-            Note(CastEventKind.missing, f"the cast expired; {len(missing)} chunks or more are missing", None, missing)
-        )
+        self._note(Note(CastEventKind.missing, f"the cast expired; {len(missing)} chunks are missing", None, missing))
         self.fail("the cast expired before the file was whole")
 
     def _release_when_served(self, now: float) -> None:

@@ -102,7 +102,8 @@ class Lost:
         one of them gets goes to the others along the tree.
         """
         others, branch = self._others, tree.branch(chunk)
-        having = [one.host for one in others.by_host.values() if one.rack != others.rack and one.has[chunk]]
+        outside = [one.host for one in others.by_host.values() if one.rack != others.rack and one.has[chunk]]
+        having = [host for host in outside if host != self._origin]
         racks = [rack for rack, bits in self.summaries.items() if bits[chunk] and rack in tree.racks][:_RACKS]
         inside = [host for rack in racks for host in tree.importers(chunk, rack)[:2]]
         origin = [self._origin] if deadlines >= branch.depth else []

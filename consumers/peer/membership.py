@@ -88,7 +88,7 @@ class Membership:
             (host.name, host.incarnation, host.rack)
             for hosts in self.view.racks.values()
             for host in hosts
-            if host.name == manifest.origin or (_receives(host) and manifest.names(host))
+            if host.name == manifest.origin or (not host.only_sends and manifest.names(host))
         ]
 
     def named(self, manifest: Manifest) -> bool:
@@ -104,7 +104,7 @@ class Membership:
         return {
             host.name: (host.incarnation, host.address)
             for host in mates
-            if host.name != self.me.host and _receives(host) and _share(host.only, self.me.only)
+            if host.name != self.me.host and not host.only_sends and _share(host.only, self.me.only)
         }
 
     def missed(self, who: Who, now: float) -> None:
@@ -145,11 +145,6 @@ class Membership:
 
     def _say(self, record: CastMember, said: Callable[[int], None] | None = None) -> None:
         self._words.say(record, record.rack, said)
-
-
-def _receives(host: Host) -> bool:
-    """The origin of a cast is named after its host and the cast: it takes part as nobody's target."""
-    return "/" not in host.name
 
 
 def _share(one: str | None, other: str | None) -> bool:

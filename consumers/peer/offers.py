@@ -19,6 +19,7 @@ from headwater.rules.cast.deadlines import deadline_seconds
 from headwater.rules.cast.fallback import ORIGIN_SLOTS, offers
 
 _RECENT = 64
+_ROUNDS = 2
 _FIRST_DEADLINE_SECONDS = 1.0
 """How long an offer may lie untaken while no upload has shown how long one takes: a link opens, a request comes."""
 
@@ -44,8 +45,12 @@ class Offers:
 
     @property
     def handed_out(self) -> int:
-        """So many chunks were taken whole by somebody, or left to those who will ask."""
-        return self._next - len(self._open)
+        """The chunks before this one were offered; all of them but those that are on offer now were taken."""
+        return min(self._open, default=self._next)
+
+    def racks(self) -> frozenset[str]:
+        """The racks that chunks are handed to."""
+        return frozenset(self._tree.racks)
 
     def place(self, hosts: Sequence[tuple[str, int, str]], slow: frozenset[str]) -> None:
         """Everybody who takes part now: host, incarnation, rack."""
@@ -88,10 +93,11 @@ class Offers:
         return told
 
     def _offer(self, chunk: int, attempt: int, now: float) -> list[Tell]:
-        """Where nobody is left to offer it to, those who lack it will ask."""
-        host = self._tree.offered(chunk, attempt)
-        if host is None:
+        """What nobody takes, though all were told twice, is left to those who will ask."""
+        hosts = self._tree.offered(chunk)
+        if attempt >= _ROUNDS * len(hosts):
             self._open.pop(chunk, None)
             return []
+        host = hosts[attempt % len(hosts)]
         self._open[chunk] = _Offer(attempt, host, now)
         return [Tell((host,), chunk)]

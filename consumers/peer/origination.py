@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from headwater.consumers.peer.offers import Offers
 from headwater.consumers.peer.others import Who
 from headwater.consumers.peer.seed import SeedFile
 from headwater.consumers.peer.serve import Served
 from headwater.consumers.peer.surroundings import Surroundings
 from headwater.observe import logs
+from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.chunks import HASH_BYTES
 from headwater.schemas.cast_manifest import Manifest
 from headwater.schemas.cast_records import CastEvent, CastEventKind
@@ -46,8 +49,20 @@ class Origination:
         self._offers = Offers(self.manifest.epoch, self._peer.who, handed_out)
         self._offers.hashed(self._learned)
 
+    @property
+    def bits(self) -> Bits:
+        """The chunks that were handed out: who comes to a rack that has none of them may ask for them at once."""
+        return np.arange(self.manifest.chunks.count) < self._offers.handed_out
+
     def place(self, hosts: list[tuple[str, int, str]], slow: frozenset[str]) -> None:
+        """Who takes part changed. Racks that come late are told what they missed."""
+        before = self._offers.racks()
         self._offers.place(hosts, slow)
+        if self._offers.handed_out:
+            late = [(host, incarnation) for host, incarnation, rack in hosts if rack not in before]
+            for who in late:
+                if who != self._peer.who:
+                    self._peer.introduce(self.manifest.epoch, who)
 
     def gone(self, who: Who) -> None:
         self._offers.gone(who)

@@ -218,7 +218,8 @@ class Peer:
             case LinkUp(who):
                 self._membership.found(who)
                 self._casts.back(who, now)
-                self._send_bits(who)
+                if self._folder is not None:  # an origin makes offers
+                    self._send_bits(who)
             case LinkDown(who, silent):
                 if silent or who[0] in self._mates:
                     self._lose(who, now)
@@ -232,7 +233,7 @@ class Peer:
     def _read(self, entries: tuple[tuple[Record, int, int], ...], caught_up: str | None, now: float) -> None:
         members = [(record, at, offset) for record, at, offset in entries if isinstance(record, CastMember)]
         if self._membership.read(members):
-            mates = self._membership.rack_mates()
+            mates = self._membership.rack_mates() if self._folder is not None else {}
             self._mates = frozenset(mates)
             self._presence.links.want(mates)
             self._casts.place(now)

@@ -41,17 +41,14 @@ class Tree:
         self._host_keys = {name: _keys(epoch, hosts) for name, hosts in self.racks.items()}
         self._branches: dict[int, Branch] = {}
 
-    def offered(self, chunk: int, attempt: int) -> str | None:
-        """The host to which the origin offers a chunk the ``attempt``-th time; None: nobody is left."""
+    def offered(self, chunk: int) -> list[str]:
+        """The hosts to which the origin offers a chunk, one after the other where it is not taken."""
         order = self._order(chunk)
-        for place in range(2 * len(order)):
-            position, rank = offered_to(place)
-            mates = self.importers(chunk, order[position])
-            if rank < len(mates):
-                if attempt == 0:
-                    return mates[rank]
-                attempt -= 1
-        return None
+        found: list[str] = []
+        for attempt in range(2 * len(order)):
+            position, rank = offered_to(attempt)
+            found += self.importers(chunk, order[position])[rank : rank + 1]
+        return found
 
     def importers(self, chunk: int, rack: str) -> tuple[str, ...]:
         """A rack's importers of a chunk in their order."""

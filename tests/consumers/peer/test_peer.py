@@ -4,9 +4,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from headwater.rules.errors import BadSettings
-from headwater.schemas.cast_records import CastState, MemberState
-from headwater.schemas.topics import CAST_MEMBERS, CAST_PROGRESS
+from headwater.rules.errors import BadSettings, Fenced
+from headwater.schemas.cast_records import CastEventKind, CastState, ManifestKind, MemberState
+from headwater.schemas.topics import CAST_EVENTS, CAST_MEMBERS, CAST_PROGRESS
 
 MIB = 1024 * 1024
 
@@ -16,6 +16,11 @@ def fleet():
     """Starts peers; all end with the test."""
     with ExitStack() as running:
         yield running.enter_context
+
+
+def partials(peer):
+    """What is not whole in its folder."""
+    return [*(peer.folder.path / ".headwater-cast").glob("*.partial")]
 
 
 def phase(peer):
@@ -75,3 +80,163 @@ def test_a_peer_without_a_key_says_how_to_make_one(peer_of):
         peer_of("h0", key=None)
 
     assert "openssl rand -hex 32" in refused.value.advice
+
+
+def test_a_cast_for_others_is_not_received(fleet, told, origin_of, peer_of, eventually):
+    cast = told()
+    named, by_rack, other = fleet(peer_of("named")), fleet(peer_of("a", rack="r9")), fleet(peer_of("other"))
+    fleet(origin_of(cast))
+
+    cast.all(targets=("named", "rack:r9"))
+
+    eventually(lambda: phase(named) == phase(by_rack) == "installed", within_seconds=30)
+    assert other.casts() == []
+    assert other.newest("weights").epoch == cast.epoch
+
+
+@pytest.mark.parametrize("kind", [ManifestKind.aborted, ManifestKind.removed])
+def test_what_is_not_whole_goes_when_its_cast_ends(kind, fleet, told, peer_of, records, eventually):
+    cast = told()
+    peer = fleet(peer_of("h0"))
+    cast.announce()
+    cast.hash()
+    eventually(lambda: phase(peer) == "receiving", within_seconds=20)
+
+    cast.say(kind, reason="the wrong file")
+
+    eventually(lambda: phase(peer) == "failed")
+    assert "the wrong file" in peer.casts()[0].reason
+    eventually(lambda: not partials(peer))
+    assert not peer.casts()[0].path.exists()
+    said = eventually(lambda: [one for one in records(CAST_PROGRESS) if one.state is CastState.failed])
+    assert "the wrong file" in said[0].reason
+
+
+def test_a_wrong_root_leaves_no_file(fleet, told, origin_of, peer_of, eventually):
+    cast = told()
+    peer = fleet(peer_of("h0"))
+    fleet(origin_of(cast))
+    cast.announce()
+    cast.hash()
+
+    cast.say(ManifestKind.sealed, root=bytes(32))
+
+    eventually(lambda: phase(peer) == "failed", within_seconds=20)
+    assert "root" in peer.casts()[0].reason
+    assert not peer.casts()[0].path.exists()
+    eventually(lambda: not partials(peer))
+
+
+def test_a_newer_cast_of_the_name_replaces_one_that_is_not_whole(fleet, told, origin_of, peer_of, eventually):
+    older, newer = told(epoch=7), told(epoch=8)
+    peer = fleet(peer_of("h0"))
+    older.announce()
+    older.hash()
+    eventually(lambda: phase(peer) == "receiving", within_seconds=20)
+
+    fleet(origin_of(newer))
+    newer.all()
+
+    eventually(lambda: phase(peer) == "installed", within_seconds=30)
+    assert [(one.epoch, one.phase) for one in peer.casts()] == [(7, "failed"), (8, "installed")]
+    assert peer.casts()[1].path.read_bytes() == newer.content
+
+
+def test_a_cast_that_expires_fails_and_names_what_is_missing(fleet, told, peer_of, records, eventually):
+    cast = told()
+    peer = fleet(peer_of("h0"))
+    eventually(lambda: peer.ready, within_seconds=20)
+
+    cast.announce(seconds=3.0)
+    cast.hash()
+
+    eventually(lambda: phase(peer) == "failed", within_seconds=20)
+    assert peer.casts()[0].missing == tuple(range(8))
+    missing = eventually(lambda: [one for one in records(CAST_EVENTS) if one.kind is CastEventKind.missing])
+    assert missing[0].chunks == tuple(range(8))
+
+
+def test_a_peer_that_starts_again_downloads_nothing_that_is_here(fleet, told, origin_of, peer_of, eventually):
+    cast = told(16 * MIB)
+    cast.announce()
+    cast.hash()
+    with origin_of(cast), peer_of("h0") as peer:
+        eventually(lambda: peer.casts() and peer.casts()[0].had == 16, within_seconds=30)
+    fleet(origin_of(cast))
+
+    again = fleet(peer_of("h0"))
+    eventually(lambda: phase(again) == "complete", within_seconds=30)
+    cast.seal()
+
+    eventually(lambda: phase(again) == "installed", within_seconds=30)
+    assert again.casts()[0].received_bytes == 0
+    assert again.casts()[0].path.read_bytes() == cast.content
+
+
+def test_a_second_peer_of_the_same_name_ends_the_first(fleet, peer_of, eventually):
+    first = fleet(peer_of("h0"))
+    eventually(lambda: first.ready, within_seconds=20)
+
+    fleet(peer_of("h0"))
+
+    eventually(lambda: isinstance(first.failure, Fenced), within_seconds=20)
+    assert "another peer named h0" in str(first.failure)
+
+
+def test_a_source_that_changes_while_it_is_cast_is_served_no_longer(
+    fleet, told, origin_of, peer_of, records, eventually
+):
+    cast = told()
+    fleet(origin_of(cast))
+    with cast.path.open("r+b") as source:
+        source.write(b"other bytes")
+    peer = fleet(peer_of("h0"))
+
+    cast.announce()
+    cast.hash()
+
+    changed = eventually(
+        lambda: [one for one in records(CAST_EVENTS) if one.kind is CastEventKind.source_changed], within_seconds=20
+    )
+    assert "changed" in changed[0].reason
+    assert peer.casts()[0].had == 0
+
+
+def test_a_poisoned_mate_is_blamed_and_the_chunk_fetched_elsewhere(
+    fleet, told, origin_of, peer_of, records, eventually
+):
+    cast = told(16 * MIB)
+    liar = fleet(peer_of("liar"))
+    fleet(origin_of(cast))
+    cast.announce()
+    cast.hash()
+    eventually(lambda: liar.casts() and liar.casts()[0].had == 16, within_seconds=30)
+    (partial,) = partials(liar)
+    with partial.open("r+b") as held:
+        held.seek(5 * MIB + 17)
+        held.write(b"poison")
+
+    honest = fleet(peer_of("honest"))
+    cast.seal()
+
+    eventually(lambda: phase(honest) == "installed", within_seconds=30)
+    assert honest.casts()[0].path.read_bytes() == cast.content
+    blamed = eventually(lambda: [one for one in records(CAST_EVENTS) if one.kind is CastEventKind.blamed])
+    assert {(one.host, one.about_host) for one in blamed} == {("honest", "liar")}
+    assert blamed[0].chunks == (5,)
+
+
+def test_who_comes_when_everything_was_handed_out_and_everybody_left_is_served_at_once(
+    fleet, told, origin_of, peer_of, eventually
+):
+    cast = told(48 * MIB)
+    fleet(origin_of(cast))
+    with peer_of("early") as early:
+        cast.all()
+        eventually(lambda: phase(early) == "installed", within_seconds=30)
+
+    late = fleet(peer_of("late"))
+
+    eventually(lambda: phase(late) == "installed", within_seconds=40)
+    one_after_the_other = 48 / 4 * 6 * 0.15  # four imports at a time, each batch after six deadlines of silence
+    assert late.casts()[0].seconds < one_after_the_other
