@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextlib import closing as closes
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,8 @@ from headwater.rules.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.cli.cast.publication import Publication
+    from headwater.connectors.kafka.cast_log import CastLog
+    from headwater.consumers.peer.peer import Peer
     from headwater.producers.caster.caster import Caster
     from headwater.producers.caster.config import CasterConfig
     from headwater.producers.caster.copy import Copy
@@ -64,7 +67,6 @@ def publish(
     """
     from headwater.cli.cast.publication import Publication
     from headwater.cli.cast.publication_text import finish
-    from headwater.connectors.kafka.cast_log import CastLog
     from headwater.producers.caster.caster import Caster
     from headwater.producers.caster.config import CasterConfig
     from headwater.producers.caster.order import Order
@@ -86,45 +88,41 @@ def publish(
         source = closing.enter_context(Source(file))
         caster = Caster(config, the.kafka, the.catalog, source, order)
         began = time.monotonic()
-        cast = caster.announce()
+        caster.announce()
         closing.callback(_sweep, the)
-        reader = CastLog(the.kafka, str(cast.epoch))
-        closing.callback(reader.close)
-        with _origin(the, caster, source, port) as origin_failed:
-            publication = Publication(
-                config,
-                source,
-                caster,
-                reader,
-                (lambda: _copy(the, config, caster, source)) if copy else None,
-                origin_failed,
-            )
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: publication.interrupt())
-            with _view(the, publication, as_json=as_json) as looked:
-                ending = publication.run(looked)
+        reader, origin = _start(the, caster, source, port, closing)
+        publication = Publication(
+            config,
+            source,
+            caster,
+            reader,
+            (lambda: _copy(the, config, caster, source)) if copy else None,
+            lambda: origin.failure,
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: publication.interrupt())
+        with _view(the, publication, as_json=as_json) as looked:
+            ending = publication.run(looked)
     finish(publication, ending, time.monotonic() - began, as_json=as_json)
 
 
-@contextmanager
-def _origin(the: Frame, caster: Caster, source: Source, port: int) -> Iterator[Callable[[], Exception | None]]:
-    """The peer that serves the source, while the block runs; yields how to ask why it died. A cast whose origin cannot
-    start is aborted."""
+def _start(the: Frame, caster: Caster, source: Source, port: int, closing: ExitStack) -> tuple[CastLog, Peer]:
+    """What reads the log for the cast, and the peer that serves it, until ``closing`` ends them. A cast for which they
+    cannot be had is aborted."""
+    from headwater.connectors.kafka.cast_log import CastLog
     from headwater.consumers.peer.peer import Peer
     from headwater.consumers.peer.seed import SeedFile
 
-    with ExitStack() as closing:
-        try:
-            seed = SeedFile(source.path, caster.chunks)
-            closing.callback(seed.close)
-            config = replace(the.settings.peer, host=caster.origin, port=port)
-            peer = closing.enter_context(
-                Peer(config, the.kafka, only=caster.cast.name, seeds={caster.cast.epoch: seed})
-            )
-        except BaseException as error:
-            caster.abort(f"its origin did not start: {getattr(error, 'happened', None) or repr(error)}")
-            raise
-        yield lambda: peer.failure
+    cast = caster.cast
+    try:
+        reader = closing.enter_context(closes(CastLog(the.kafka, str(cast.epoch))))
+        seed = closing.enter_context(closes(SeedFile(source.path, caster.chunks)))
+        config = replace(the.settings.peer, host=caster.origin, port=port)
+        origin = closing.enter_context(Peer(config, the.kafka, only=cast.name, seeds={cast.epoch: seed}))
+    except BaseException as error:
+        caster.abort(f"its origin did not start: {getattr(error, 'happened', None) or repr(error)}")
+        raise
+    return reader, origin
 
 
 def _sweep(the: Frame) -> None:

@@ -14,8 +14,15 @@ from headwater.connectors.catalog import casts
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka import topics
+from headwater.connectors.s3.config import S3Config
+from headwater.connectors.s3.store import ObjectStore
 from headwater.consumers.peer.config import PeerConfig
 from headwater.consumers.peer.peer import Peer
+from headwater.producers.caster.caster import Caster
+from headwater.producers.caster.config import CasterConfig
+from headwater.producers.caster.copy import Copy
+from headwater.producers.caster.order import Order
+from headwater.producers.caster.source import Source
 from headwater.schemas.topics import catalogue
 
 pytestmark = pytest.mark.stack
@@ -77,6 +84,23 @@ def test_a_file_reaches_every_target_whole_and_the_command_says_so(command, flee
     assert (ended.code, ended.json["ending"], ended.json["installed"]) == (0, "complete", ["a", "b"]), ended.err
     assert (fleet.sha256("a", "weights.bin"), fleet.sha256("b", "weights.bin")) == (expected, expected)
     assert ended.json["root"] == fleet.newest().root.hex()
+
+
+def test_a_host_gets_the_file_from_the_copy_though_no_origin_is_there(command, fleet, bucket, eventually):
+    """And the copy goes when a newer cast of the name is whole."""
+    expected = fleet.write(3 * 1024 * 1024)
+    store, config = ObjectStore(S3Config.from_url(bucket)), CasterConfig()
+    order = Order(name="model", file_name="model.bin", targets=(), origin="gone", expires_seconds=3600)
+    with Source(fleet.source) as source:
+        caster = Caster(config, fleet.kafka, fleet.catalog, source, order)
+        cast = caster.announce()
+        caster.run()
+        Copy(config, fleet.kafka, fleet.catalog, store, source, cast, caster.hashes).run()
+
+    fleet.join("a", "r1")
+    eventually(lambda: fleet.sha256("a") == expected, 60)
+    assert publish(command, fleet, "--targets", "who-never-comes", "--expires", "1s").code == 3
+    assert store.head(f"casts/{cast.epoch}") is None
 
 
 def test_a_source_that_changes_while_it_is_served_aborts_the_cast(command, fleet, eventually):
