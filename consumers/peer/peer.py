@@ -164,6 +164,10 @@ class Peer:
         """The newest cast of a name that the log tells of, whether this host takes part in it or not."""
         return self._newest.get(name)
 
+    def is_named_by(self, manifest: Manifest) -> bool:
+        """Shall this host have the cast's file? Then it takes part, as soon as its scheduler came to it."""
+        return self._membership.named(manifest)
+
     # The scheduler
 
     def _run(self) -> None:

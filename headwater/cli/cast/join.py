@@ -84,6 +84,8 @@ def _refuse_what_cannot_come(peer: Peer, name: str) -> None:
             kept="Nothing was written.",
             advice="Cast it again, or leave join waiting from before the cast begins.",
         )
+    if peer.is_named_by(newest):
+        return  # it begins in a moment
     raise Refused(
         f"it is for {', '.join(newest.targets)}, and this host is {peer.config.host}"
         + (f" in rack {peer.rack}." if peer.rack else ", without a rack."),
