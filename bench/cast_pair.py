@@ -1,11 +1,12 @@
 """cast-pair: one peer's data to another over a link of 1 Gbit/s, beside iperf3 on the same link, and over the loopback.
 
 Two processes of the data plane as peers have it (handshake, eight chunks in flight, sendfile, BLAKE3 of every chunk,
-pwrite, and at the end fsync and rename), without scheduler and log. The link: two network namespaces, each egress
-shaped by tc-tbf(8); iperf3 and the pair take turns on it. A rate counts the file's bytes from the first request until
-it is installed (not the allocation of its space, which only a file in memory is slow at). Over
-the loopback the taker also leaves steps out: only receiving; receiving and hashing; all. So the CPU seconds per GiB of
-both ends are told apart. Files are in memory where there is room: the disk is not what is measured.
+pwrite, and at the end fsync and rename), without scheduler and log; then whole casts between two peers, with both. The
+link: two network namespaces, each egress shaped by tc-tbf(8); iperf3 and the pair take turns on it. A rate counts the
+file's bytes from the first request until it is installed (not the allocation of its space, which only a file in memory
+is slow at); that of a whole cast, from its announcement. Over the loopback the taker also leaves steps out: only
+receiving; receiving and hashing; all. So the CPU seconds per GiB of both ends are told apart. Files are in memory where
+there is room: the disk is not what is measured.
 """
 
 from __future__ import annotations
@@ -19,19 +20,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fleet.layout import GOODPUT_SHARE, MTU, Layout
-from fleet.network import network
+from fleet.members import Members
+from fleet.network import Network, network
+from fleet.servers import servers
+from fleet.story import CastLog
+from fleet.trial import Trials
 from pair.ends import STEPS
 
-from headwater.rules.errors import NotFound, Unavailable
+from headwater.rules.errors import Corrupt, NotFound, Unavailable
 
 OWN_STACK = True
-"""Needs none."""
+"""Its broker, for the whole casts, listens where the namespaces reach it."""
 
 MIB = 1024 * 1024
 LINK = Layout(racks=1, hosts=1, nic=1e9, oversubscription=1)
@@ -43,9 +48,10 @@ BAR = 0.95
 class Size:
     bytes: int
     rounds: int
+    casts: int
 
 
-FULL, QUICK = Size(2048 * MIB, 5), Size(256 * MIB, 3)
+FULL, QUICK = Size(2048 * MIB, 5, 3), Size(256 * MIB, 3, 1)
 
 
 def run(quick: bool) -> dict[str, object]:
@@ -67,7 +73,7 @@ def failure(result: Mapping[str, Any]) -> str:
 
 
 def over_link(file: Path, folder: Path, size: Size) -> dict[str, object]:
-    """Ours and iperf3 in turn; medians, and the median of each round's ratio."""
+    """Ours and iperf3 in turn, then whole casts; medians, and the median of each round's ratio."""
     ours, theirs = [], []
     with network(LINK, folder / "link") as fleet:
         giver, taker = fleet.origin, fleet.members[0]
@@ -77,14 +83,37 @@ def over_link(file: Path, folder: Path, size: Size) -> dict[str, object]:
                 theirs.append(iperf3(places, size.bytes))
                 ours.append(two.take("peer", size.bytes))
                 print(f"link, round {number + 1}: {ours[-1].rate:.1f} MiB/s, iperf3 {theirs[-1]:.1f} MiB/s", flush=True)
+        casts = whole_casts(fleet, file, folder / "casts", size)
     return {
         "mib_per_s": round(statistics.median(one.rate for one in ours), 1),
         "iperf3_mib_per_s": round(statistics.median(theirs), 1),
         "ratio_iperf3": round(statistics.median(one.rate / other for one, other in zip(ours, theirs, strict=True)), 3),
+        "cast_mib_per_s": round(casts, 1),
+        "cast_ratio_iperf3": round(casts / statistics.median(theirs), 3),
         "link_floor_mib_per_s": round(LINK.nic * GOODPUT_SHARE / 8 / MIB, 1),
         "link_mtu": MTU,
         "link_cpu_s_per_gib": round(statistics.median(one.giver_cpu + one.taker_cpu for one in ours), 2),
     }
+
+
+def whole_casts(fleet: Network, file: Path, folder: Path, size: Size) -> float:
+    """MiB/s between two whole peers, from the announcement on the log until the file is installed; the median."""
+    rates = []
+    folder.mkdir()
+    with ExitStack() as block:
+        home = Path(block.enter_context(tempfile.TemporaryDirectory(prefix="headwater-pair-")))
+        served = block.enter_context(servers(home, fleet.here))
+        log = block.enter_context(CastLog(served.client()))
+        members = block.enter_context(Members(folder, served.fleet_environment(), fleet.command))
+        trials = Trials(fleet, members, log)
+        trials.start_peers()
+        for number in range(size.casts):
+            trial = trials.cast(file, f"cast-{number}")
+            if trial.wrong_bytes:
+                raise Corrupt(f"{trial.wrong_bytes} wrong bytes arrived")
+            rates.append(size.bytes / MIB / trial.seconds)
+            print(f"link, whole cast {number + 1}: {rates[-1]:.1f} MiB/s", flush=True)
+    return statistics.median(rates)
 
 
 def over_loopback(file: Path, folder: Path, size: Size) -> dict[str, object]:

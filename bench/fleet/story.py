@@ -25,6 +25,7 @@ from headwater.schemas.codec import decode
 from headwater.schemas.topics import CAST_EVENTS, CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS
 
 _POLL_SECONDS = 0.2
+_LEADER_SECONDS = 20.0
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class CastLog:
         """Hosts that somebody said to be dead at any time."""
         topics = (CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS, CAST_EVENTS)
         places = [place for topic in topics for place in offsets.partitions(kafka, topic.name)]
-        self._following = Following(kafka, offsets.beginnings(kafka, places))
+        self._following = Following(kafka, _beginnings(kafka, places))
 
     def __enter__(self) -> CastLog:
         return self
@@ -110,3 +111,15 @@ class CastLog:
                 told.events.append(record)
             elif record.kind is ManifestKind.sealed:
                 told.sealed_at = at
+
+
+def _beginnings(kafka: Kafka, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Partitions of topics that were made this moment have no leader yet."""
+    deadline = time.monotonic() + _LEADER_SECONDS
+    while True:
+        try:
+            return dict(offsets.beginnings(kafka, places))
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
