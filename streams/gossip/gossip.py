@@ -28,7 +28,6 @@ from headwater.schemas.topics import (
     CAST_PROGRESS,
     CAST_RACKS,
 )
-from headwater.streams.gossip.cast import SILENT_US
 from headwater.streams.gossip.facts import Facts
 from headwater.streams.gossip.fleet import Fleet
 from headwater.streams.gossip.group import GROUP, AvailabilityGroup
@@ -42,7 +41,11 @@ log = logs.logger()
 EVERY_SECONDS = 1.0
 """As often as peers speak."""
 _READ_SECONDS = 0.1
+_QUIET_SECONDS = 2.0
+"""Less than what makes a host silent: where nobody speaks, the log is asked first whether it is there."""
 _PROBE_SECONDS = 1.0
+_RETURN_SECONDS = 6.0
+"""Peers find a broker that came back within some seconds; their words bear the time at which they arrive."""
 _LAG_EVERY_SECONDS = 5.0
 _RETRY_BASE_SECONDS, _RETRY_MOST_SECONDS = 0.2, 15.0
 _KAFKA = "kafka"
@@ -118,17 +121,16 @@ class Gossip:
 
     def _may_tell(self, group: AvailabilityGroup, now: float) -> bool:
         """Not before all is known, nor while the log is away or came back a moment ago: all would look silent."""
-        since = self._kafka.silent_since()
-        if since is None:
-            return now >= self._believed_at and group.settled()
-        if group.broker_answers(_PROBE_SECONDS):
-            self._kafka.answered()
-            self._board.recover(_KAFKA)
-            self._believed_at = now + SILENT_US / 1_000_000
-        else:
-            where = self._kafka.config.bootstrap_servers
-            self._board.degrade(_KAFKA, f"Kafka at {where} does not answer for {now - since:.0f} s; trying again.")
-        return False
+        quiet = group.quiet_seconds(now)
+        if quiet >= _QUIET_SECONDS or self._kafka.silent_since() is not None:
+            if group.broker_answers(_PROBE_SECONDS):
+                self._kafka.answered()
+                self._board.recover(_KAFKA)
+            else:
+                where = self._kafka.config.bootstrap_servers
+                self._board.degrade(_KAFKA, f"Kafka at {where} does not answer, {quiet:.0f} s after the last record.")
+                self._believed_at = now + _RETURN_SECONDS
+        return now >= self._believed_at and group.settled()
 
     def _start_over_after(self, error: HeadwaterError) -> None:
         self._board.degrade(_KAFKA, str(error))

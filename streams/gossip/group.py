@@ -33,6 +33,7 @@ class AvailabilityGroup:
         self._positions: dict[int, int] = {}
         self._read_us: dict[int, int] = {}
         self._settling: set[int] = set()
+        self._heard_at = time.monotonic()
         self._consumer: Consumer = kafka.consumer(GROUP, fetch_wait_max_ms=200)
         self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
@@ -51,6 +52,8 @@ class AvailabilityGroup:
                 self._positions[partition] = (message.offset() or 0) + 1
                 self._read_us[partition] = message.timestamp()[1] * 1_000
                 messages.append(message)
+        if messages:
+            self._heard_at = time.monotonic()
         return messages
 
     def settled(self) -> bool:
@@ -79,6 +82,10 @@ class AvailabilityGroup:
             metrics.GROUP_LAG_RECORDS.labels(*labels).set(waiting or 0)
             metrics.GROUP_LAG_SECONDS.labels(*labels).set(now - until)
         metrics.GROUP_OLDEST_EVENT_TIME.labels(GROUP).set(oldest)
+
+    def quiet_seconds(self, now: float) -> float:
+        """Since the last record; ``now`` is ``time.monotonic``."""
+        return now - self._heard_at
 
     def broker_answers(self, within_seconds: float) -> bool:
         try:

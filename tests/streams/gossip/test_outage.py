@@ -15,6 +15,7 @@ from headwater.connectors.kafka import topics
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.cast.chunks import Chunks
+from headwater.schemas.cast_records import CastRack
 from headwater.stack.description import Ports
 from headwater.stack.local import Stack
 from headwater.stack.processes import alive
@@ -32,6 +33,10 @@ def broker(stack, tmp_path):
     own.up()
     yield own
     own.down()
+
+
+def told_since(log: CastLog, at_us: int) -> list[CastRack]:
+    return [rack for rack in log.racks() if rack.at_us > at_us]
 
 
 @pytest.mark.fault
@@ -56,6 +61,7 @@ def test_an_outage_of_the_broker_makes_nobody_silent(broker, eventually):
         eventually(log.newest, within_seconds=60)
         running = alive("kafka", broker.home)
         assert running is not None
+        killed_us = time.time_ns() // 1_000
         os.kill(running.pid, signal.SIGKILL)
         eventually(lambda: gossip.state().phase == "degraded", within_seconds=60)
         assert log.kafka.config.bootstrap_servers in gossip.state().reason
@@ -63,11 +69,11 @@ def test_an_outage_of_the_broker_makes_nobody_silent(broker, eventually):
         broker.up()
         back_us = time.time_ns() // 1_000
         eventually(lambda: gossip.state().phase == "running", within_seconds=60)
-        after = eventually(lambda: [rack for rack in log.racks() if rack.at_us > back_us][2:], within_seconds=60)
+        eventually(lambda: len(told_since(log, back_us)) > 2, within_seconds=60)
     finally:
         over.set()
         gossip.stop()
         for thread in threads:
             thread.join(30)
-    assert {(rack.hosts, rack.silent) for rack in after} == {(3, ())}
+    assert {(rack.hosts, rack.silent) for rack in told_since(log, killed_us)} == {(3, ())}
     assert not any(thread.is_alive() for thread in threads)
