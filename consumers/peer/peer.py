@@ -241,6 +241,7 @@ class Peer:
             self._mates = frozenset(mates)
             self._presence.links.want(mates)
             self._casts.place(now)
+            self._cap_all()
         for record, partition, _ in entries:
             if isinstance(record, CastManifest):
                 self._casts.read(record, now)
@@ -255,6 +256,7 @@ class Peer:
             self._catching_up.discard(caught_up)
             if not self._catching_up:
                 self._casts.begin(now)
+                self._cap_all()
 
     def _lose(self, who: Who, now: float) -> None:
         self._casts.gone(who, now)
@@ -352,6 +354,11 @@ class Peer:
         for cast, bits in self._casts.bits(who[0]):
             if epoch is None or cast == epoch:
                 self._presence.links.send(*who, address, frames.all_bits(cast, bits))
+
+    def _cap_all(self) -> None:
+        """Limits may be older than this peer's part in a cast; its share of a rack's goes with the rack-mates."""
+        for epoch in (*self._casts.downloads, *self._casts.originations):
+            self._cap(epoch)
 
     def _cap(self, epoch: int) -> None:
         manifest = self._casts.manifests.by_epoch.get(epoch)

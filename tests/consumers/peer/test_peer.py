@@ -55,6 +55,18 @@ def test_who_was_here_all_along_and_who_comes_later_have_the_same_file(fleet, to
     assert late.casts()[0].path.read_bytes() == cast.content
 
 
+def test_a_limit_that_was_said_before_a_peer_began_holds(fleet, told, origin_of, peer_of, eventually):
+    cast = told(8 * MIB)
+    cast.all()
+    cast.say(ManifestKind.limited, bytes_per_second=2 * MIB)
+    fleet(origin_of(cast))
+
+    late = fleet(peer_of("late"))
+
+    eventually(lambda: phase(late) == "installed", within_seconds=30)
+    assert late.casts()[0].seconds > 2.5, "8 MiB at 2 MiB a second, the first pieces of which may come at once"
+
+
 @pytest.mark.parametrize("size", [0, 1, MIB, MIB + 1])
 def test_a_file_of_any_size_arrives(size, fleet, told, origin_of, peer_of, eventually):
     cast = told(size)
