@@ -15,7 +15,7 @@ from headwater.consumers.peer import copy
 from headwater.consumers.peer.config import PeerConfig
 from headwater.consumers.peer.limits import Limits
 from headwater.consumers.peer.pool import Pool
-from headwater.consumers.peer.store import ChunkStore
+from headwater.consumers.peer.store import ChunkStore, NoSecondCopy
 from headwater.consumers.peer.wire import Identity, Shutdown, Status
 from headwater.rules.errors import BadRecord, HeadwaterError, NoSpace, NotFound, Refused
 
@@ -32,6 +32,7 @@ class Outcome(StrEnum):
     corrupt = "corrupt"
     """All bytes came and they do not have the chunk's hash, or the source says another length."""
     busy = "busy"
+    """Not now: the source has no slot, or this host no room for a chunk twice while it is on its way already."""
     not_here = "not_here"
     refused = "refused"
     """The source, or who answers under its address now, does not serve us: no common key, another incarnation."""
@@ -168,6 +169,8 @@ class Fetches:
         try:
             fetch.last_progress = time.monotonic()
             return (self._from_copy if fetch.host == COPY else self._from_peer)(fetch, buffer)
+        except NoSecondCopy as error:
+            return Outcome.busy, str(error)
         except NoSpace as error:
             return Outcome.no_space, str(error)
         except Refused as error:

@@ -51,13 +51,22 @@ class CastFolder:
             os.close(descriptor)
 
     def open_kept(self, name: str, flags: int) -> int:
-        """A descriptor of a regular file of ours, which no name elsewhere shares. Raises Refused, OSError."""
-        descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=self.kept)
+        """A descriptor of a regular file of ours, which no name elsewhere shares.
+
+        Raises FileNotFoundError or FileExistsError as ``flags`` say, Refused for all else.
+        """
+        place = self.path / WORK_FOLDER / name
+        try:
+            descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=self.kept)
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError as error:
+            raise _refused(place, error) from error
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             os.close(descriptor)
             raise Refused(
-                f"{self.path / WORK_FOLDER / name} is a special file, or linked from elsewhere too.",
+                f"{place} is a special file, or linked from elsewhere too.",
                 asked="A cast was to be kept there.",
                 kept="It was left as it is.",
                 advice="Move it away.",

@@ -74,7 +74,13 @@ class Gate:
                 continue
             with self._lock:
                 self._knocking[accepted] = time.monotonic()
-            threading.Thread(target=self._shake, args=(accepted, address), name="peer-served", daemon=True).start()
+            shaking = threading.Thread(target=self._shake, args=(accepted, address), name="peer-served", daemon=True)
+            try:
+                shaking.start()
+            except RuntimeError as error:  # no threads left: the others go on
+                log.warning("peer.accept_failed", error=str(error))
+                self._leave(accepted)
+                accepted.close()
 
     def _hurry(self) -> None:
         """All places are taken: the oldest goes, if it had its time."""
@@ -91,13 +97,16 @@ class Gate:
                 self._note(address, error)
             connection = None
         finally:
-            with self._lock:
-                del self._knocking[accepted]
-            self._free.release()
+            self._leave(accepted)
         if connection is None:
             accepted.close()
         else:
             self._welcome(connection)
+
+    def _leave(self, accepted: socket.socket) -> None:
+        with self._lock:
+            del self._knocking[accepted]
+        self._free.release()
 
     def _note(self, address: str, error: Refused) -> None:
         """Counts everybody without the key, names each address once."""

@@ -8,12 +8,13 @@ out. So bytes that were proven in memory are the bytes on the disk, whatever ano
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 
 import numpy as np
 from blake3 import blake3
 
-from headwater.consumers.peer.store import ChunkWriter, Hashes
+from headwater.consumers.peer.store import ChunkWriter, Hashes, NoSecondCopy
 from headwater.consumers.peer.writeback import Writeback
 from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.chunks import Chunks
@@ -157,11 +158,14 @@ class _Spare:
         self._expected = expected
         self._hash = blake3()
         self._written = 0
-        self._file = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=places.spare_folder)
+        self._file = _nameless(places.spare_folder)
 
     def write(self, piece: memoryview) -> None:
         self._hash.update(piece)
-        _write(self._file, piece, self._written)
+        try:
+            _write(self._file, piece, self._written)
+        except NoSpace as error:
+            raise NoSecondCopy(error.happened) from error
         self._written += len(piece)
 
     def finish(self) -> bool:
@@ -188,6 +192,17 @@ class _Spare:
 
     def close(self) -> None:
         os.close(self._file)
+
+
+def _nameless(folder: int) -> int:
+    """A file that goes when it is closed, on any filesystem: O_TMPFILE is not for all."""
+    name = f"spare.{secrets.token_hex(8)}"
+    try:
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        os.unlink(name, dir_fd=folder)
+    except OSError as error:
+        raise NoSecondCopy(f"no file for a second copy can be made: {error.strerror}.") from error
+    return file
 
 
 def _write(file: int, piece: memoryview, offset: int) -> None:

@@ -9,7 +9,11 @@ import numpy as np
 
 from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.chunks import HASH_BYTES, Chunks, root_of
-from headwater.rules.errors import BadRecord, NotFound
+from headwater.rules.errors import BadRecord, NotFound, Unavailable
+
+
+class NoSecondCopy(Unavailable):
+    """A chunk that is on its way already cannot be received beside that: the disk has room for the file only."""
 
 
 class ChunkWriter(Protocol):
@@ -18,7 +22,7 @@ class ChunkWriter(Protocol):
     def write(self, piece: memoryview) -> None:
         """The next bytes of the chunk: hashed while they are in the cache, then written.
 
-        Raises NoSpace where the disk does not take them.
+        Raises NoSpace where the disk does not take them, NoSecondCopy where only this duplicate has no room.
         """
 
     def finish(self) -> bool:
@@ -47,7 +51,7 @@ class ChunkStore(Protocol):
         """
 
     def begin(self, chunk: int) -> ChunkWriter:
-        """A writer for a chunk whose hash was learned (else NotFound).
+        """A writer for a chunk whose hash was learned (else NotFound). Raises NoSecondCopy as ``write`` does.
 
         Several at once may write the same chunk: a bad one never harms what another has proven.
         """
