@@ -22,7 +22,7 @@ from headwater.simulator.simulate import simulate
 
 OWN_STACK = True
 FULL = Scenario()
-QUICK = Scenario(hosts=100, racks=5, size_bytes=1_000 * 16 * MIB)
+QUICK = Scenario(hosts=100, racks=5, size_bytes=500 * 16 * MIB)
 OVERSUBSCRIPTIONS = (1, 2, 4, 8)
 _DISK = 3e9
 
@@ -40,7 +40,7 @@ def run(quick: bool) -> dict[str, object]:
     slow = shown(table, f"8:1, {struck} at a quarter of the rate", replace(quiet[8], slow=struck))
     disks = terabyte(base, quick)
     tb = shown(table, f"{disks.size_bytes / 1e12:g} TB, disks of 3 GB/s, no page cache", disks)
-    few = replace(quiet[8], size_bytes=(160 if quick else 1_600) * 64 * MIB, chunk_bytes=64 * MIB)
+    few = replace(quiet[8], size_bytes=(100 if quick else 1_600) * 64 * MIB, chunk_bytes=64 * MIB)
     coarse = shown(table, f"8:1, {few.chunks.count:,} chunks of 64 MiB", few)
     Console(width=110).print(table)
     load = busiest(sampled, outcomes[8])
@@ -70,7 +70,7 @@ def run(quick: bool) -> dict[str, object]:
 def terabyte(base: Scenario, quick: bool) -> Scenario:
     return replace(
         base,
-        size_bytes=400 * 64 * MIB if quick else 1_000_000_000_000,
+        size_bytes=200 * 64 * MIB if quick else 1_000_000_000_000,
         chunk_bytes=64 * MIB,
         disk_read_bytes_per_second=_DISK,
         disk_write_bytes_per_second=_DISK,
