@@ -8,6 +8,7 @@ replica. So do TCP's headers, and acknowledgements.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -222,7 +223,7 @@ def _hashes_flow(scenario: Scenario, second: int) -> Flow:
     """The manifest grows as fast as the origin hashes."""
     a_second = scenario.hash_bytes_per_second / scenario.chunk_bytes
     chunks = min(a_second, max(0.0, scenario.chunks.count - second * a_second))
-    a_record = max(1, min(HASHES_A_RECORD, int(a_second * HASHES_SECONDS)))
+    a_record = min(HASHES_A_RECORD, math.ceil(a_second * HASHES_SECONDS))
     record = CastManifest(
         name="a-name-of-a-file",
         epoch=_EPOCH,

@@ -21,6 +21,10 @@ Gossip = Annotated[
     float,
     typer.Option(parser=quantities.span, metavar="TIME", help="How often the racks' summaries are renewed: 1s, 500ms."),
 ]
+Cache = Annotated[
+    int | None,
+    typer.Option(parser=quantities.size, metavar="SIZE", help="Page cache of each host, beside --disk. Default: none."),
+]
 Chunk = Annotated[
     int | None,
     typer.Option(parser=quantities.size, metavar="SIZE", help="Of a chunk. Default: by the file's size, as publish."),
@@ -37,6 +41,7 @@ def simulate(
     slow: Slow = None,
     gossip: Gossip = "1s",  # type: ignore[assignment]
     disk: Disk = None,
+    cache: Cache = None,
     chunk: Chunk = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,7 +65,7 @@ def simulate(
         oversubscription=oversubscription,
         disk_read_bytes_per_second=disk,
         disk_write_bytes_per_second=disk,
-        page_cache_bytes=None if disk is None else 0,
+        page_cache_bytes=None if disk is None else cache or 0,
         gossip_seconds=gossip,
         crashes=dying.count,
         crash_share=dying.share,
