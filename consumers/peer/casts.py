@@ -193,6 +193,17 @@ class Casts:
             if host in download.swarm.others.by_host and (bits := download.bits) is not None and bits.any():
                 yield epoch, bits
 
+    def limit(self, epoch: int) -> int | None:
+        """The most bytes per second of a cast that this host sends, and that it receives: its own limit, or its share
+        of the rack's. None: no limit."""
+        manifest, me = self.manifests.by_epoch.get(epoch), self._membership.me
+        if manifest is None or (epoch not in self.downloads and epoch not in self.originations):
+            return None
+        shares = [manifest.limits.of_host(me.host)]
+        if (rack := manifest.limits.racks.get(me.rack)) is not None:
+            shares.append(max(1, rack // (len(self._membership.rack_mates()) + 1)))
+        return min((share for share in shares if share is not None), default=None)
+
     # What happened, and what is to be done
 
     def ended(self, fetched: Fetched, now: float) -> None:

@@ -15,13 +15,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
+from headwater.consumers.peer import words
 from headwater.consumers.peer.actions import Ask, Flight, GiveUp, Note, Tell
 from headwater.consumers.peer.availability import Availability
 from headwater.consumers.peer.fetch import COPY, Fetch, Fetched, Outcome
-from headwater.consumers.peer.install import Target, installed
-from headwater.consumers.peer.others import Who
+from headwater.consumers.peer.opening import open_partial
 from headwater.consumers.peer.partial import PartialFile
-from headwater.consumers.peer.quota import make_room
 from headwater.consumers.peer.surroundings import Surroundings
 from headwater.consumers.peer.swarm import Swarm
 from headwater.observe import logs, metrics
@@ -29,7 +28,7 @@ from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.chunks import HASH_BYTES
 from headwater.rules.errors import HeadwaterError, NoSpace, Refused
 from headwater.schemas.cast_manifest import Manifest, ManifestState
-from headwater.schemas.cast_records import CastAvailability, CastEvent, CastEventKind, CastProgress, CastState
+from headwater.schemas.cast_records import CastAvailability, CastEventKind, CastState
 
 log = logs.logger()
 
@@ -60,7 +59,7 @@ class Download:
         self._said_bytes = 0
         self._rack_has_it_since: float | None = None
         self.begin_anew(self._began)
-        peer.on_disk(self._open, self._opened)
+        peer.on_disk(lambda: open_partial(manifest, peer.folder, peer.config), self._opened)
 
     @property
     def path(self) -> Path:
@@ -187,22 +186,6 @@ class Download:
 
     # On the disk
 
-    def _open(self) -> PartialFile | None:
-        """Off the scheduler's thread. None: it is installed already."""
-        manifest, folder, config = self.manifest, self._peer.folder, self._peer.config
-        found = installed(folder, manifest.name)
-        if found is not None and found.epoch > manifest.epoch:
-            raise Refused(f"cast {found.epoch} of {manifest.name} is installed, which is newer")
-        if found is not None and found.epoch == manifest.epoch and found.present:
-            return None
-        make_room(folder, config, Target(manifest.name, manifest.epoch, manifest.file_name, manifest.chunks.size))
-        store = PartialFile(folder, manifest.name, manifest.epoch, manifest.file_name, manifest.chunks)
-        store.learn(0, manifest.hashes)
-        for chunk in store.left_over():
-            if chunk < manifest.hashed:
-                store.rehash(chunk)
-        return store
-
     def _opened(self, store: PartialFile | Exception | None) -> None:
         if isinstance(store, Exception):
             refused = CastState.refused if isinstance(store, NoSpace | Refused) else CastState.failed
@@ -296,41 +279,21 @@ class Download:
             self._close(lambda store: store.close())
 
     def _progress(self, state: CastState, reason: str = "") -> None:
-        host, incarnation = self._peer.who
         whole = state in (CastState.complete, CastState.installed)
         self._peer.say(
-            CastProgress(
-                epoch=self.manifest.epoch,
-                name=self.manifest.name,
-                host=host,
-                incarnation=incarnation,
-                rack=self._peer.rack,
-                state=state,
+            words.progress(
+                self._peer,
+                self.manifest,
+                state,
                 chunks=self.manifest.chunks.count if whole else self.had,
                 received_bytes=self.received_bytes,
                 outside_bytes=self.outside_bytes,
                 seconds=self.seconds,
-                root=self.manifest.root if whole else None,
                 reason=reason,
-                at_us=int(time.time() * 1e6),
             )
         )
 
     def _note(self, note: Note) -> None:
-        host, incarnation = self._peer.who
-        about: Who | tuple[None, None] = note.about or (None, None)
         log.warning("cast.noted", cast=self.manifest.name, kind=note.kind, reason=note.reason)
         metrics.PEER_EVENTS.labels(note.kind).inc()
-        self._peer.say(
-            CastEvent(
-                epoch=self.manifest.epoch,
-                host=host,
-                incarnation=incarnation,
-                kind=note.kind,
-                about_host=about[0],
-                about_incarnation=about[1],
-                chunks=note.chunks,
-                reason=note.reason,
-                at_us=int(time.time() * 1e6),
-            )
-        )
+        self._peer.say(words.event(self._peer, self.manifest.epoch, note))

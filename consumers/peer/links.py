@@ -10,34 +10,26 @@ link that breaks: who opens one is told so, and says everything it has on it.
 
 from __future__ import annotations
 
-import os
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
 
 from headwater.consumers.peer import frames, wire
+from headwater.consumers.peer.dials import Dials
+from headwater.consumers.peer.link import UNSENT, Link
 from headwater.consumers.peer.others import Who
-from headwater.consumers.peer.wire import Connection, Identity, Kind
+from headwater.consumers.peer.wire import Connection, Identity
 from headwater.observe import logs
-from headwater.rules.errors import BadRecord, HeadwaterError, Refused
+from headwater.rules.errors import BadRecord, Refused
 
 log = logs.logger()
 
 PING_SECONDS = 0.25
 SILENT_SECONDS = 1.0
 _IDLE_SECONDS = 30.0
-_DIALS = 8
-"""Dials under way at a time: a peer that meets a thousand others does not fill anybody's queue."""
-_DIAL_SECONDS = 2.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_UNSENT = 4 * wire.LARGEST_FRAME
-"""A peer that takes nothing for so many bytes is not there."""
-_HEAD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +64,17 @@ class Said:
 Event = LinkUp | LinkDown | Unreachable | Said
 
 
-@dataclass(slots=True, eq=False)
-class _Link:
-    socket: socket.socket
-    who: Who
-    dialled: bool
-    heard: float
-    spoke: float
-    used: float
-    received: bytearray = field(default_factory=bytearray)
-    unsent: bytearray = field(default_factory=bytearray)
-
-
 class Links:
     """``on_event`` is called in this object's thread: it must not block. All methods are for any thread."""
 
     def __init__(self, identity: Identity, key: bytes, on_event: Callable[[Event], None]) -> None:
-        self._me, self._key, self._on_event = identity, key, on_event
+        self._me, self._on_event = identity, on_event
         self._selector = selectors.DefaultSelector()
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, Link] = {}
         self._wanted: dict[str, tuple[int, str]] = {}
-        self._dialling: set[str] = set()
-        self._pauses: dict[str, tuple[float, float]] = {}
+        self._dials = Dials(identity, key, self._dialled)
         self._early: dict[Who, bytearray] = {}
         """What is to be sent as soon as a link is open."""
-        self._random = Random(os.urandom(8))
-        self._dialler = ThreadPoolExecutor(_DIALS, "dial")
         self._todo: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._woken, self._wake = socket.socketpair()
@@ -133,7 +110,7 @@ class Links:
         self._ending = True
         self._do(lambda: None)
         self._thread.join()
-        self._dialler.shutdown(wait=False, cancel_futures=True)
+        self._dials.close()
         for link in self._links.values():
             link.socket.close()
         self._selector.close()
@@ -195,7 +172,7 @@ class Links:
         for host, (incarnation, address) in self._wanted.items():
             link_now = self._links.get(host)
             if (link_now is None or link_now.who[1] < incarnation) and self._me.host < host:
-                self._dial((host, incarnation), address, now)
+                self._dials.begin((host, incarnation), address, now)
 
     def _send_to(self, who: Who, address: str, data: bytes) -> None:
         link, now = self._links.get(who[0]), time.monotonic()
@@ -203,57 +180,29 @@ class Links:
             early = self._early.setdefault(who, bytearray())
             if len(early) < wire.LARGEST_FRAME:
                 early += data
-            self._dial(who, address, now)
+            self._dials.begin(who, address, now)
         elif link.who == who:
             link.used = now
             self._write(link, data, now)
 
-    def _dial(self, who: Who, address: str, now: float) -> None:
-        host = who[0]
-        if host in self._dialling or now < self._pauses.get(host, (0.0, 0.0))[0]:
-            return
-        self._dialling.add(host)
-        self._dialler.submit(self._connect, who, address)
-
-    def _connect(self, who: Who, address: str) -> None:
+    def _dialled(self, who: Who, ended: Connection | Exception) -> None:
         """In a thread of the dials'."""
-        try:
-            made = wire.dial(address, Kind.control, self._me, self._key, _DIAL_SECONDS, lambda _: None)
-        except (HeadwaterError, ValueError) as error:
-            failed = error
-            self._do(lambda: self._not_connected(who, failed))
-            return
-        self._do(lambda: self._connected(who, made))
+        self._do(lambda: self._take_dial(who, ended))
 
-    def _connected(self, who: Who, made: Connection) -> None:
-        self._dialling.discard(who[0])
-        self._pauses.pop(who[0], None)
-        if made.peer.host != who[0]:
-            made.socket.close()
-            self._early.pop(who, None)
-            self._pause(who[0])
-            self._on_event(Unreachable(who, f"{made.peer.host} answers under its address"))
+    def _take_dial(self, who: Who, ended: Connection | Exception) -> None:
+        made = self._dials.note(who, ended)
+        if isinstance(made, Connection):
+            self._adopt(made, dialled=True)
             return
-        self._adopt(made, dialled=True)
-
-    def _not_connected(self, who: Who, error: Exception) -> None:
-        self._dialling.discard(who[0])
         self._early.pop(who, None)
-        self._pause(who[0])
-        if isinstance(error, Refused):
-            log.warning("link.refused", host=who[0], error=error.happened)
-        self._on_event(Unreachable(who, str(error)))
-
-    def _pause(self, host: str) -> None:
-        """Full jitter: anything up to a bound that doubles."""
-        _, last = self._pauses.get(host, (0.0, _FIRST_PAUSE / 2))
-        longest = min(_LONGEST_PAUSE, 2 * last)
-        self._pauses[host] = (time.monotonic() + self._random.uniform(0.0, longest), longest)
+        if isinstance(made, Refused):
+            log.warning("link.refused", host=who[0], error=made.happened)
+        self._on_event(Unreachable(who, str(made)))
 
     def _adopt(self, connection: Connection, *, dialled: bool) -> None:
         who = (connection.peer.host, connection.peer.incarnation)
         now = time.monotonic()
-        link = _Link(connection.socket, who, dialled, now, now, now)
+        link = Link(connection.socket, who, dialled, now, now, now)
         known = self._links.get(who[0])
         if known is not None:
             mine_stays = self._me.host < who[0]
@@ -268,68 +217,43 @@ class Links:
         if early := self._early.pop(who, None):
             self._write(link, bytes(early), now)
 
-    def _receive(self, link: _Link) -> None:
-        try:
-            data = link.socket.recv(65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
+    def _receive(self, link: Link) -> None:
+        if not link.receive():
             self._drop(link, silent=False)
             return
         link.heard = time.monotonic()
-        link.received += data
         try:
-            self._take_frames(link)
+            for frame in link.frames():
+                if not isinstance(frame, frames.Ping):
+                    link.used = link.heard
+                    self._on_event(Said(link.who, frame))
         except BadRecord as error:
             log.warning("link.garbage", host=link.who[0], error=error.happened)
             self._drop(link, silent=False)
 
-    def _take_frames(self, link: _Link) -> None:
-        received = link.received
-        while len(received) >= _HEAD:
-            length = int.from_bytes(received[:4], "big")
-            if length > wire.LARGEST_FRAME:
-                raise BadRecord(f"a control frame of {length} bytes")
-            if len(received) < _HEAD + length:
-                return
-            frame = frames.read(received[4], bytes(received[_HEAD : _HEAD + length]))
-            del received[: _HEAD + length]
-            if not isinstance(frame, frames.Ping):
-                link.used = link.heard
-                self._on_event(Said(link.who, frame))
-
-    def _write(self, link: _Link, data: bytes, now: float) -> None:
+    def _write(self, link: Link, data: bytes, now: float) -> None:
         link.spoke = now
         waiting = bool(link.unsent)
         link.unsent += data
-        if len(link.unsent) > _UNSENT:
-            self._drop(link, silent=True)
-        elif not waiting:
+        if not waiting or len(link.unsent) > UNSENT:
             self._flush(link)
 
-    def _flush(self, link: _Link) -> None:
+    def _flush(self, link: Link) -> None:
         if self._links.get(link.who[0]) is not link:
             return
-        try:
-            sent = link.socket.send(link.unsent)
-            del link.unsent[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
+        if not link.flush():
             self._drop(link, silent=False)
             return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.unsent else 0)
         if self._selector.get_key(link.socket).events != wanted:
             self._selector.modify(link.socket, wanted, link)
 
-    def _drop(self, link: _Link, *, silent: bool) -> None:
+    def _drop(self, link: Link, *, silent: bool) -> None:
         if self._links.get(link.who[0]) is link:
             self._close(link)
             self._on_event(LinkDown(link.who, silent))
 
-    def _close(self, link: _Link) -> None:
+    def _close(self, link: Link) -> None:
         self._selector.unregister(link.socket)
         link.socket.close()
         if self._links.get(link.who[0]) is link:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from headwater.consumers.peer import words
+from headwater.consumers.peer.actions import Note
 from headwater.consumers.peer.offers import Offers
 from headwater.consumers.peer.others import Who
 from headwater.consumers.peer.seed import SeedFile
@@ -15,7 +15,7 @@ from headwater.observe import logs
 from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.chunks import HASH_BYTES
 from headwater.schemas.cast_manifest import Manifest
-from headwater.schemas.cast_records import CastEvent, CastEventKind
+from headwater.schemas.cast_records import CastEventKind
 
 log = logs.logger()
 
@@ -82,16 +82,6 @@ class Origination:
                 self._peer.tell(self.manifest.epoch, tell)
 
     def _say_torn(self, served: Served) -> None:
-        host, incarnation = self._peer.who
         log.error("cast.torn", cast=self.manifest.name, epoch=self.manifest.epoch, reason=served.torn)
-        self._peer.say(
-            CastEvent(
-                epoch=self.manifest.epoch,
-                host=host,
-                incarnation=incarnation,
-                kind=CastEventKind.source_changed,
-                chunks=(served.chunk,),
-                reason=served.torn,
-                at_us=int(time.time() * 1e6),
-            )
-        )
+        note = Note(CastEventKind.source_changed, served.torn, None, (served.chunk,))
+        self._peer.say(words.event(self._peer, self.manifest.epoch, note))

@@ -11,8 +11,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -22,7 +20,7 @@ from headwater.consumers.peer import frames
 from headwater.consumers.peer.actions import Tell
 from headwater.consumers.peer.casts import Casts
 from headwater.consumers.peer.config import PeerConfig
-from headwater.consumers.peer.download import Download, Phase
+from headwater.consumers.peer.disk import Disk
 from headwater.consumers.peer.fetch import Fetch, Fetched
 from headwater.consumers.peer.folder import CastFolder
 from headwater.consumers.peer.links import LinkDown, LinkUp, Said, Unreachable
@@ -33,7 +31,9 @@ from headwater.consumers.peer.presence import Calls, Presence, advertised
 from headwater.consumers.peer.racks import rack_of
 from headwater.consumers.peer.seed import SeedFile
 from headwater.consumers.peer.serve import Served
+from headwater.consumers.peer.status import CastStatus, status_of
 from headwater.consumers.peer.store import ChunkStore
+from headwater.consumers.peer.tells import Tells
 from headwater.consumers.peer.wire import Identity
 from headwater.observe import logs, metrics
 from headwater.rules.errors import HeadwaterError
@@ -48,31 +48,8 @@ Result = TypeVar("Result")
 _TICK_SECONDS = 0.05
 """How often late requests and lost chunks are looked for, while there is a cast."""
 _IDLE_SECONDS = 0.5
-_TOGETHER_SECONDS = 0.02
-"""HAVEs of so long go out together."""
 _STOOD_SECONDS = 1.0
 """A clock that jumps further says that this process was stopped: others have given it up."""
-
-
-@dataclass(frozen=True, slots=True)
-class CastStatus:
-    """How far a cast is here. ``missing``: some of the chunks that are not here, the lowest."""
-
-    name: str
-    epoch: int
-    phase: str
-    reason: str
-    path: Path
-    size: int
-    chunks: int
-    had: int
-    missing: tuple[int, ...]
-    received_bytes: int
-    outside_bytes: int
-    seconds: float
-    root: bytes | None
-    served_out: bool
-    """Every host of the rack has it."""
 
 
 class Peer:
@@ -99,10 +76,9 @@ class Peer:
         self._folder = CastFolder(into) if into is not None else None
         self._random = Random(os.urandom(8))
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._tells: dict[str, dict[tuple[int, bool], list[int]]] = {}
-        self._tell_at: float | None = None
+        self._tells = Tells()
         self._mates: frozenset[str] = frozenset()
-        self._disk = ThreadPoolExecutor(2, "disk")
+        self._disk = Disk(self._queue.put)
         self._calls = Calls(
             stores=self._store,
             rack_mate=None if seeds else lambda host: host in self._mates,
@@ -139,7 +115,7 @@ class Peer:
         self._queue.put(self._end)
         self._thread.join()
         self._presence.close()
-        self._disk.shutdown()
+        self._disk.close()
         self._log.close()
         if self._folder is not None:
             self._folder.close()
@@ -158,7 +134,7 @@ class Peer:
 
     def casts(self) -> list[CastStatus]:
         """The casts that it receives or received, the oldest first. From any thread."""
-        return [_status(download) for _, download in sorted(self._casts.downloads.copy().items())]
+        return [status_of(download) for _, download in sorted(self._casts.downloads.copy().items())]
 
     def newest(self, name: str) -> Manifest | None:
         """The newest cast of a name that the log tells of, whether this host takes part in it or not."""
@@ -196,8 +172,8 @@ class Peer:
                 self._each_second(now)
 
     def _patience(self, now: float) -> float:
-        if self._tell_at is not None:
-            return max(0.0, self._tell_at - now)
+        if self._tells.due_at is not None:
+            return max(0.0, self._tells.due_at - now)
         return _TICK_SECONDS if self._casts.active else _IDLE_SECONDS
 
     def _events(self, patience: float) -> list[object]:
@@ -245,7 +221,7 @@ class Peer:
         for record, partition, _ in entries:
             if isinstance(record, CastManifest):
                 self._casts.read(record, now)
-                self._cap(record.epoch)
+                self._presence.cap(record.epoch, self._casts.limit(record.epoch))
                 if (newest := self._casts.manifests.newest(record.name)) is not None:
                     self._newest[record.name] = newest
             elif isinstance(record, CastAvailability):
@@ -306,23 +282,13 @@ class Peer:
         self._presence.fetches.submit(fetch)
 
     def tell(self, epoch: int, tell: Tell) -> None:
-        for host in tell.hosts:
-            self._tells.setdefault(host, {}).setdefault((epoch, tell.coming), []).append(tell.chunk)
-        if self._tells and self._tell_at is None:
-            self._tell_at = time.monotonic() + _TOGETHER_SECONDS
+        self._tells.add(epoch, tell, time.monotonic())
 
     def say(self, record: Record) -> None:
         self._log.say(record)
 
     def on_disk(self, work: Callable[[], Result], then: Callable[[Result | Exception], None]) -> None:
-        def done() -> None:
-            try:
-                result: Result | Exception = work()
-            except (HeadwaterError, OSError) as error:
-                result = error
-            self._queue.put(lambda: then(result))
-
-        self._disk.submit(done)
+        self._disk.do(work, then)
 
     def announce(self, epoch: int) -> None:
         for host in self._mates:
@@ -341,12 +307,8 @@ class Peer:
         return self._casts.store(epoch)
 
     def _tell(self, now: float) -> None:
-        if self._tell_at is None or now < self._tell_at:
-            return
-        tells, self._tells, self._tell_at = self._tells, {}, None
-        for host, casts in tells.items():
+        for host, data in self._tells.take(now):
             if (placed := self._membership.view.hosts.get(host)) is not None:
-                data = b"".join(frames.have(epoch, chunks, coming=coming) for (epoch, coming), chunks in casts.items())
                 self._presence.links.send(host, placed.incarnation, placed.address, data)
 
     def _send_bits(self, who: Who, epoch: int | None = None) -> None:
@@ -354,39 +316,3 @@ class Peer:
         for cast, bits in self._casts.bits(who[0]):
             if epoch is None or cast == epoch:
                 self._presence.links.send(*who, address, frames.all_bits(cast, bits))
-
-    def _cap_all(self) -> None:
-        """Limits may be older than this peer's part in a cast; its share of a rack's goes with the rack-mates."""
-        for epoch in (*self._casts.downloads, *self._casts.originations):
-            self._cap(epoch)
-
-    def _cap(self, epoch: int) -> None:
-        manifest = self._casts.manifests.by_epoch.get(epoch)
-        if manifest is None or (self._casts.store(epoch) is None and epoch not in self._casts.downloads):
-            return
-        own, rack = manifest.limits.of_host(self.config.host), manifest.limits.racks.get(self.rack)
-        shares = [own] if own is not None else []
-        if rack is not None:
-            shares.append(rack // (len(self._mates) + 1))
-        self._presence.cap(epoch, min(shares) if shares else None)
-
-
-def _status(download: Download) -> CastStatus:
-    manifest = download.manifest
-    whole = download.phase in (Phase.complete, Phase.installed)
-    return CastStatus(
-        name=manifest.name,
-        epoch=manifest.epoch,
-        phase=download.phase,
-        reason=download.reason,
-        path=download.path,
-        size=manifest.chunks.size,
-        chunks=manifest.chunks.count,
-        had=manifest.chunks.count if whole else download.had,
-        missing=() if whole else tuple(download.swarm.missing()[:100]),
-        received_bytes=download.received_bytes,
-        outside_bytes=download.outside_bytes,
-        seconds=download.seconds,
-        root=manifest.root,
-        served_out=download.store is None or download.swarm.rack_complete,
-    )

@@ -17,23 +17,20 @@ import numpy as np
 
 from headwater.consumers.peer.actions import Action, Flight
 from headwater.consumers.peer.announcements import Announcements
+from headwater.consumers.peer.failures import Failures
 from headwater.consumers.peer.fetch import Outcome
 from headwater.consumers.peer.flights import Flights
 from headwater.consumers.peer.handed import Handed
 from headwater.consumers.peer.lost import Lost
-from headwater.consumers.peer.notes import Notes
 from headwater.consumers.peer.others import Others, Who
 from headwater.consumers.peer.pace import Pace
 from headwater.consumers.peer.tree import Tree, racks_of
 from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.choice import IN_FLIGHT, NONE, endgame_chunk, next_chunk
-from headwater.rules.cast.deadlines import ABANDON, HEDGE, verdict
-from headwater.schemas.cast_records import CastEventKind
+from headwater.rules.cast.deadlines import ABANDON, HEDGE
 
 _IMPORTS = 4
 """Chunks on their way from outside: the hosts of a rack share its uplink, and what comes first is handed on first."""
-_REFUSED_SECONDS = 1.0
-"""Who serves nothing of this cast, perhaps not yet, is asked again after it."""
 _STARVED_SECONDS = 0.5
 """A peer that did not come to look for so long has not seen what came meanwhile: nobody is late for that."""
 _REVIEW_SECONDS = 0.05
@@ -75,7 +72,7 @@ class Swarm:
         self._handed = Handed(self.others)
         self._announcements = Announcements(me[0], self.others)
         self._pace = Pace()
-        self._notes = Notes(now)
+        self._failures = Failures(self.others, self.lost, self._handed, self._pace, now)
         self._actions: list[Action] = []
         self._reviewed = self._last_news = now
 
@@ -182,30 +179,7 @@ class Swarm:
             if not self.had[flight.chunk]:
                 self._gain(flight.chunk, flight)
         elif outcome is not Outcome.cancelled:
-            self._failed(flight, outcome, reason, now)
-
-    def _failed(self, flight: Flight, outcome: Outcome, reason: str, now: float) -> None:
-        other = self.others.find(flight.source)
-        if outcome is not Outcome.busy:
-            self.lost.tried(flight.chunk, flight.source)
-        if outcome is Outcome.corrupt:
-            self.others.quarantine.corrupt(*flight.source)
-            self._actions += self._notes.of(
-                CastEventKind.blamed, f"chunk {flight.chunk} of {flight.source[0]}: {reason}", flight, now
-            )
-        elif outcome is Outcome.cut_off:
-            self.others.quarantine.silent(*flight.source, now)
-            self._actions += self._notes.of(
-                CastEventKind.stalled, f"{flight.source[0]} broke off: {reason}", flight, now
-            )
-        elif other is not None:
-            if outcome is Outcome.not_here:
-                self.others.lose(other, flight.chunk)
-            pause = max(0.02, min(0.25, self._pace.seconds(outside=flight.outside) / 8)) * (0.5 + self._chance())
-            other.busy_until = now + (pause if outcome is not Outcome.refused else _REFUSED_SECONDS)
-        if outcome is not Outcome.busy:
-            self._handed.withdraw(flight.chunk, flight.source)
-        self.others.review(now)
+            self._actions += self._failures.ended(flight, outcome, reason, self._chance(), now)
 
     def _gain(self, chunk: int, flight: Flight | None) -> None:
         self.had[chunk] = True
@@ -293,17 +267,9 @@ class Swarm:
             if flight.outside and flight.received and not flight.announced:
                 flight.announced = True
                 self._actions += self._announcements.coming(flight.chunk)
-            deadline = self._pace.deadline(outside=flight.outside)
-            # A second import of a chunk that trickles in would load the very uplink that is slow.
-            trickles = not flight.outside and self._pace.known(outside=False)
-            late = verdict(now, flight.asked if trickles else now, flight.progress, deadline, flight.hedged)
+            late = self._failures.verdict(flight, now)
             if late == ABANDON:
-                self.others.quarantine.silent(*flight.source, now)
-                self.others.review(now)
-                self.lost.tried(flight.chunk, flight.source)
-                self._handed.withdraw(flight.chunk, flight.source)
-                stood = f"chunk {flight.chunk} from {flight.source[0]} stood {now - flight.progress:.2f} s"
-                self._actions += self._notes.of(CastEventKind.stalled, stood, flight, now)
+                self._actions += self._failures.abandoned(flight, now)
                 self._actions += self.flights.give_up(source=flight.source)
             elif late == HEDGE and self.flights.asked[flight.chunk] == 1:
                 self._hedge(flight, now)
@@ -317,15 +283,14 @@ class Swarm:
         if who is None or self.flights.full:
             return
         flight.hedged = True
-        late = f"chunk {flight.chunk} from {flight.source[0]} is late"
-        self._actions += self._notes.of(CastEventKind.hedged, late, flight, now)
+        self._actions += self._failures.hedged(flight, now)
         self._ask(flight.chunk, who, now, outside=outside)
 
     def _name_stall(self, now: float) -> None:
         quiet, deadline = now - self._last_news, self._pace.deadline(outside=True)
         missing = np.flatnonzero(~self.had[: self._hashed])
         held = int((self.others.holders[missing] > 0).sum())
-        self._actions += self._notes.stall(missing.tolist(), held, self._hashed, quiet, deadline, now)
+        self._actions += self._failures.notes.stall(missing.tolist(), held, self._hashed, quiet, deadline, now)
 
     # The smallest steps
 

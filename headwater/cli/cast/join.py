@@ -19,7 +19,8 @@ from headwater.rules.errors import HeadwaterError, NotFound, Refused
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from headwater.consumers.peer.peer import CastStatus, Peer
+    from headwater.consumers.peer.peer import Peer
+    from headwater.consumers.peer.status import CastStatus
 
 _LOOK_SECONDS = 0.1
 _NAMED = 12
