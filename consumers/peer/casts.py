@@ -193,6 +193,10 @@ class Casts:
             if host in download.swarm.others.by_host and (bits := download.bits) is not None and bits.any():
                 yield epoch, bits
 
+    def live(self) -> list[int]:
+        """The casts of which something is received or served."""
+        return [*self.originations, *(epoch for epoch, one in self.downloads.items() if one.active)]
+
     def limit(self, epoch: int) -> int | None:
         """The most bytes per second of a cast that this host sends, and that it receives: its own limit, or its share
         of the rack's. None: no limit."""

@@ -61,7 +61,14 @@ class Said:
     frame: frames.Frame
 
 
-Event = LinkUp | LinkDown | Unreachable | Said
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """This peer stood still, its clock jumped: others have heard nothing of it and have given it up."""
+
+    seconds: float
+
+
+Event = LinkUp | LinkDown | Unreachable | Said | Stood
 
 
 class Links:
@@ -136,11 +143,17 @@ class Links:
                 step()
             now = time.monotonic()
             if now - swept >= PING_SECONDS / 2:
-                if now - swept > SILENT_SECONDS / 2:  # it was this peer that stood still
-                    for link in self._links.values():
-                        link.heard = now
+                self._forgive(now - swept, now)
                 swept = now
                 self._sweep(now)
+
+    def _forgive(self, seconds: float, now: float) -> None:
+        """It was this peer that did nothing for so long, not the others."""
+        if seconds > SILENT_SECONDS / 2:
+            for link in self._links.values():
+                link.heard = now
+        if seconds > SILENT_SECONDS + PING_SECONDS:
+            self._on_event(Stood(seconds))
 
     def _do(self, step: Callable[[], None]) -> None:
         with self._lock:

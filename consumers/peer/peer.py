@@ -23,7 +23,7 @@ from headwater.consumers.peer.config import PeerConfig
 from headwater.consumers.peer.disk import Disk
 from headwater.consumers.peer.fetch import Fetch, Fetched
 from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.links import LinkDown, LinkUp, Said, Unreachable
+from headwater.consumers.peer.links import LinkDown, LinkUp, Said, Stood, Unreachable
 from headwater.consumers.peer.log import Log, Read
 from headwater.consumers.peer.membership import Membership
 from headwater.consumers.peer.others import Who
@@ -48,8 +48,6 @@ Result = TypeVar("Result")
 _TICK_SECONDS = 0.05
 """How often late requests and lost chunks are looked for, while there is a cast."""
 _IDLE_SECONDS = 0.5
-_STOOD_SECONDS = 1.0
-"""A clock that jumps further says that this process was stopped: others have given it up."""
 
 
 class Peer:
@@ -155,14 +153,10 @@ class Peer:
             self.failure = error
 
     def _loop(self) -> None:
-        second = turned = time.monotonic()
+        second = now = time.monotonic()
         while not self._ending:
-            patience = self._patience(turned)
-            events = self._events(patience)
+            events = self._events(self._patience(now))
             now = time.monotonic()
-            if now - turned > patience + _STOOD_SECONDS:
-                self._begin_anew(now)
-            turned = now
             for event in events:
                 self._take(event, now)
             self._casts.act(self._presence, now)
@@ -203,6 +197,8 @@ class Peer:
             case LinkDown(who, silent):
                 if silent or who[0] in self._mates:
                     self._lose(who, now)
+            case Stood():
+                self._begin_anew(now)
             case Unreachable(who, _):
                 self._lose(who, now)
             case Read(entries, caught_up):
@@ -217,11 +213,11 @@ class Peer:
             self._mates = frozenset(mates)
             self._presence.links.want(mates)
             self._casts.place(now)
-            self._cap_all()
+            self._cap()
         for record, partition, _ in entries:
             if isinstance(record, CastManifest):
                 self._casts.read(record, now)
-                self._presence.cap(record.epoch, self._casts.limit(record.epoch))
+                self._cap()
                 if (newest := self._casts.manifests.newest(record.name)) is not None:
                     self._newest[record.name] = newest
             elif isinstance(record, CastAvailability):
@@ -232,7 +228,7 @@ class Peer:
             self._catching_up.discard(caught_up)
             if not self._catching_up:
                 self._casts.begin(now)
-                self._cap_all()
+                self._cap()
 
     def _lose(self, who: Who, now: float) -> None:
         self._casts.gone(who, now)
@@ -310,6 +306,10 @@ class Peer:
         for host, data in self._tells.take(now):
             if (placed := self._membership.view.hosts.get(host)) is not None:
                 self._presence.links.send(host, placed.incarnation, placed.address, data)
+
+    def _cap(self) -> None:
+        for epoch in self._casts.live():
+            self._presence.cap(epoch, self._casts.limit(epoch))
 
     def _send_bits(self, who: Who, epoch: int | None = None) -> None:
         address = self._membership.address(who) or ""

@@ -34,6 +34,7 @@ class Presence:
         key = _key(config)
         self.identity = identity
         self.sent, self.received = Limits(config.bytes_per_second), Limits(config.bytes_per_second)
+        self._caps: dict[int, int | None] = {}
         self.links = Links(identity, key, calls.on_event)
         self.fetches = Fetches(config, identity, key, self.received, calls.on_event)
         self.uploads = Uploads(
@@ -51,9 +52,11 @@ class Presence:
         self.uploads.start()
 
     def cap(self, epoch: int, bytes_per_second: int | None) -> None:
-        """The most of a cast that this host sends, and the most that it receives."""
-        for limits in (self.sent, self.received):
-            limits.cap_cast(epoch, bytes_per_second)
+        """The most of a cast that this host sends, and the most that it receives. The same again changes nothing."""
+        if self._caps.get(epoch) != bytes_per_second:
+            self._caps[epoch] = bytes_per_second
+            for limits in (self.sent, self.received):
+                limits.cap_cast(epoch, bytes_per_second)
 
     def close(self) -> None:
         self.uploads.close()

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from headwater.consumers.peer.links import Stood
 from headwater.rules.errors import BadSettings, Fenced
 from headwater.schemas.cast_records import CastEventKind, CastState, ManifestKind, MemberState
 from headwater.schemas.topics import CAST_EVENTS, CAST_MEMBERS, CAST_PROGRESS
@@ -252,3 +253,22 @@ def test_who_comes_when_everything_was_handed_out_and_everybody_left_is_served_a
     eventually(lambda: phase(late) == "installed", within_seconds=40)
     one_after_the_other = 48 / 4 * 6 * 0.15  # four imports at a time, each batch after six deadlines of silence
     assert late.casts()[0].seconds < one_after_the_other
+
+
+def test_a_peer_that_stood_still_begins_anew_and_goes_on(fleet, told, origin_of, peer_of, records, eventually):
+    cast = told(16 * MIB)
+    peer, mate = fleet(peer_of("h0")), fleet(peer_of("h1"))
+    fleet(origin_of(cast))
+    cast.announce()
+    cast.hash()
+    eventually(lambda: peer.casts() and peer.casts()[0].had > 0, within_seconds=30)
+    before = peer.who
+
+    peer._queue.put(Stood(5.0))  # as its links say after a SIGSTOP: tests/cast stops real processes
+
+    eventually(lambda: peer.who[1] > before[1])
+    cast.seal()
+    eventually(lambda: phase(peer) == phase(mate) == "installed", within_seconds=40)
+    joined = [one.incarnation for one in records(CAST_MEMBERS) if one.host == "h0" and one.state is MemberState.joined]
+    assert joined[-1] == peer.who[1]
+    assert peer.casts()[0].path.read_bytes() == cast.content
