@@ -39,12 +39,16 @@ class Following:
         return all(self._positions[place] >= end for place, end in ends.items())
 
     def read(self, within_seconds: float) -> list[Message]:
-        """What has come, each partition in order; waits as long for a first message. Empty where none came."""
+        """What has come, each partition in order; waits as long for a first message. Empty where none came.
+
+        An error that came with messages is not raised: they would be lost with it, and it comes again if it lasts.
+        """
         try:
             came = self._consumer.consume(_AT_A_TIME, within_seconds)
         except KafkaException as failed:
             raise self._kafka.mapped(failed, asked="Topics were being followed.") from failed
-        messages = []
+        messages: list[Message] = []
+        failure: KafkaError | None = None
         for message in came:
             error, place, offset = message.error(), (message.topic() or "", message.partition() or 0), message.offset()
             if error is None:
@@ -53,7 +57,9 @@ class Following:
             elif error.code() == KafkaError._PARTITION_EOF:  # past the marks of transactions
                 self._positions[place] = max(self._positions[place], offset or 0)
             else:
-                raise self._kafka.mapped(error, asked="Topics were being followed.")
+                failure = error
+        if failure is not None and not messages:
+            raise self._kafka.mapped(failure, asked="Topics were being followed.")
         return messages
 
     def close(self) -> None:

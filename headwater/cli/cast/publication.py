@@ -19,7 +19,7 @@ from headwater.producers.caster.caster import Caster
 from headwater.producers.caster.config import CasterConfig
 from headwater.producers.caster.copy import Copy
 from headwater.producers.caster.source import Source
-from headwater.rules.errors import Fenced, HeadwaterError, Torn, Unavailable
+from headwater.rules.errors import Fenced, HeadwaterError, Torn, Transient, Unavailable
 
 log = logs.logger()
 
@@ -55,6 +55,8 @@ class Publication:
         self.history = reader.history
         self.root: bytes | None = None
         self.copy: Copy | None = None
+        self.blind = ""
+        """Why the log is not read just now; the bytes go on without it."""
         self._config = config
         self._source = source
         self._reader = reader
@@ -99,7 +101,14 @@ class Publication:
                     self.copy.stop()
 
     def _look(self, looked: Callable[[], None]) -> None:
-        self._reader.read(_READ_SECONDS)
+        try:
+            self._reader.read(_READ_SECONDS)
+            self.blind = ""
+        except Transient as error:
+            if not self.blind:
+                log.warning("publication.blind", name=self.cast.name, epoch=self.cast.epoch, reason=error.happened)
+            self.blind = error.happened
+            self._interrupted.wait(_READ_SECONDS)
         looked()
         if self._interrupted.is_set():
             self.caster.stop("its publisher was interrupted")

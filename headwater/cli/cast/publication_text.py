@@ -28,7 +28,7 @@ def shown(publication: Publication) -> Group:
     if publication.copying and copy is not None:
         of = output.size(publication.cast.size)
         lines.append(Text(f"copy in S3: {output.size(copy.sent)} of {of}", style="cyan"))
-    troubles = (caster.waits, copy.trouble if copy is not None else "")
+    troubles = (caster.waits, publication.blind, copy.trouble if copy is not None else "")
     lines += [Text(trouble, style="yellow") for trouble in troubles if trouble]
     return Group(watch.shown(watch.glance_at(publication.history, None, 1.0, None)), *lines)
 

@@ -27,7 +27,7 @@ from headwater.producers.caster.config import CasterConfig
 from headwater.producers.caster.copy import Copy
 from headwater.producers.caster.order import Order
 from headwater.producers.caster.source import Source
-from headwater.rules.errors import Fenced, Refused, Torn
+from headwater.rules.errors import Fenced, Refused, Torn, Unavailable, Unclear
 from headwater.schemas import codec
 from headwater.schemas.cast_records import CastMember, CastProgress, CastState, MemberState
 from headwater.schemas.topics import CAST_EVENTS, CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS, CAST_RACKS, Topic
@@ -61,10 +61,10 @@ class World:
             try:
                 yield made
             finally:
-                thread.join(30)
+                thread.join(90)
                 if thread.is_alive():
                     made.interrupt()
-                    thread.join(30)
+                    thread.join(90)
                     pytest.fail("the publication does not end")
                 reader.close()
 
@@ -118,7 +118,7 @@ def world(stack: Any, kafka_prefix: str, catalog_dsn: str, bucket: str, tmp_path
 
 
 def sealed(publication: Publication, eventually: Callable[..., Any]) -> None:
-    eventually(lambda: publication.root is not None, 20)
+    eventually(lambda: publication.root is not None, 60)
 
 
 def test_it_ends_when_every_named_host_has_it(world: World, eventually: Any) -> None:
@@ -133,9 +133,9 @@ def test_without_targets_it_lingers_for_those_who_join_just_then(world: World, e
     with world.publishing(targets=()) as publication:
         world.join("a")
         world.install(publication, "a")
-        eventually(lambda: world.complete, 20)
+        eventually(lambda: world.complete, 60)
         world.join("b")
-        eventually(lambda: world.missing == {"b"}, 20)
+        eventually(lambda: world.missing == {"b"}, 60)
         world.install(publication, "b")
     assert world.ending is Ending.complete
     assert installed(publication.history).keys() == {"a", "b"}
@@ -171,7 +171,7 @@ def test_interrupted_after_the_seal_the_cast_goes_on(world: World, eventually: A
 def test_interrupted_before_the_seal_the_cast_is_aborted(world: World, monkeypatch: Any) -> None:
     stopped, stop, prove = Event(), Caster.stop, Caster.prove
     monkeypatch.setattr(Caster, "stop", lambda self, reason: (stop(self, reason), stopped.set()))
-    monkeypatch.setattr(Caster, "prove", lambda self: stopped.wait(20) and prove(self))
+    monkeypatch.setattr(Caster, "prove", lambda self: stopped.wait(60) and prove(self))
     with world.publishing() as publication:
         publication.interrupt()
     assert (world.ending, publication.root) == (Ending.interrupted, None)
@@ -209,10 +209,25 @@ def test_a_source_that_changes_while_it_is_served_aborts_the_cast(world: World, 
 
 def test_with_a_whole_copy_it_goes_on_without_its_source(world: World, eventually: Any) -> None:
     with world.publishing(copy=True) as publication:
-        eventually(lambda: publication.copied, 20)
+        eventually(lambda: publication.copied, 60)
         world.path.unlink()
         world.install(publication, "a")
     assert world.ending is Ending.complete
+
+
+def test_a_log_that_cannot_be_read_for_a_while_ends_nothing(world: World, monkeypatch: Any, eventually: Any) -> None:
+    read, answers = CastLog.read, iter([Unavailable("no broker"), Unclear("an old leader")])
+
+    def failing(self: CastLog, within_seconds: float) -> None:
+        if (error := next(answers, None)) is not None:
+            raise error
+        read(self, within_seconds)
+
+    monkeypatch.setattr(CastLog, "read", failing)
+    with world.publishing() as publication:
+        sealed(publication, eventually)
+        world.install(publication, "a")
+    assert (world.ending, publication.blind) == (Ending.complete, "")
 
 
 def test_an_origin_that_dies_ends_it(world: World) -> None:
