@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from fleet.layout import GOODPUT_SHARE, MTU, Layout
 from fleet.members import Members
 from fleet.network import Network, network
@@ -51,7 +52,7 @@ class Size:
     casts: int
 
 
-FULL, QUICK = Size(2048 * MIB, 5, 3), Size(256 * MIB, 3, 1)
+FULL, QUICK = Size(1024 * MIB, 5, 3), Size(256 * MIB, 3, 1)
 
 
 def run(quick: bool) -> dict[str, object]:
@@ -241,9 +242,9 @@ def iperf3(places: Places, size: int) -> float:
 
 @contextmanager
 def scratch(needed: int) -> Iterator[Path]:
-    """A folder in memory, where that has room; else on the disk of temporary files."""
+    """A folder in memory, where much more of that is free; else on the disk of temporary files."""
     memory = Path("/dev/shm")
-    base = memory if memory.is_dir() and shutil.disk_usage(memory).free > 2 * needed else None
+    base = memory if memory.is_dir() and psutil.virtual_memory().available > 2 * needed else None
     print(f"files are {'in memory' if base else 'on the disk'}", flush=True)
     with tempfile.TemporaryDirectory(prefix="headwater-pair-", dir=base) as folder:
         yield Path(folder)
