@@ -29,14 +29,18 @@ def seconds_of(taker: Any, giver: Any, content: Any, store: Any) -> float:
 
 @pytest.mark.parametrize("end", ["who sends", "who receives"])
 def test_a_cap_on_the_host_holds_for_all_streams_together(fleet: Any, end: str) -> None:
-    """Scaled: 0.32 Gbit/s for four streams, where the case has 5 Gbit/s; the arithmetic is test_bucket.py's."""
-    content, cap = fleet.content(64 * MIB), 40_000_000
+    """Scaled: 0.13 Gbit/s for four streams, where the case has 5 Gbit/s; the arithmetic is test_bucket.py's. A machine
+    that is busy may stay below the cap, but not each time; nobody may pass it ever."""
+    content, cap = fleet.content(24 * MIB), 16_000_000
     giver = fleet.giver(content.seed(), **({"bytes_per_second": cap} if end == "who sends" else {}))
     taker = fleet.taker(**({"bytes_per_second": cap} if end == "who receives" else {}))
 
-    rate = len(content.data) / seconds_of(taker, giver, content, content.partial(fleet.into()))
+    rates: list[float] = []
+    while len(rates) < 5 and max(rates, default=0.0) < 0.95 * cap:
+        store = content.partial(fleet.into(f"into-{len(rates)}"))
+        rates.append(len(content.data) / seconds_of(taker, giver, content, store))
 
-    assert 0.95 * cap <= rate <= 1.0 * cap * 1.04  # a burst of 50 ms is 3 % of 1.7 s
+    assert 0.95 * cap <= max(rates) <= 1.04 * cap  # a burst of 50 ms is 3 % of 1.6 s
 
 
 def test_a_cap_can_be_lifted_and_set_while_a_chunk_is_under_way(fleet: Any) -> None:
