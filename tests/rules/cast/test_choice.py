@@ -92,6 +92,12 @@ def test_the_endgame_begins_when_all_is_under_way_and_duplicates_little(found) -
         assert (missing & (asked > 1)).sum() < 2
 
 
+def test_no_third_chunk_is_under_way_twice() -> None:
+    had, holders = np.zeros(4, np.bool_), np.full(4, 2, np.int16)
+    assert endgame_chunk(had, np.array([2, 1, 1, 1], np.int16), holders, 0) == 1
+    assert endgame_chunk(had, np.array([2, 2, 1, 1], np.int16), holders, 0) == NONE
+
+
 @pytest.mark.parametrize(
     ("crosses", "uploads", "of_chunk", "served"),
     [
