@@ -66,3 +66,13 @@ def test_the_agent_loads_neither_lakefs_nor_parquet_nor_s3(imported):
 
     assert "headwater.producers.filesystem.agent" in found
     assert not found & {"lakefs_sdk", "pyarrow", "boto3", "obstore"}
+
+
+@pytest.mark.usefixtures("on_stack")
+def test_a_peer_loads_kafka_and_no_other_client(imported, environment):
+    environment["HEADWATER_PEER__INTO"] = "casts"  # without a key it ends, with all behind it that it imports
+
+    found = imported("peer")
+
+    assert "headwater.consumers.peer.swarm" in found
+    assert found & CLIENTS == {"confluent_kafka"}

@@ -84,8 +84,9 @@ def test_nobody_is_discoverable_before_it_answers_and_each_says_when_it_ends(pee
     with peer_of("h0", rack="r7"):
         pass
 
-    said = [(record.host, record.rack, record.state) for record in records(CAST_MEMBERS)]
-    assert said == [("h0", "r7", MemberState.joined), ("h0", "r7", MemberState.left)]
+    said = records(CAST_MEMBERS)
+    assert {(record.host, record.rack) for record in said} == {("h0", "r7")}
+    assert (said[0].state, said[-1].state) == (MemberState.joined, MemberState.left)
 
 
 def test_a_peer_without_a_key_says_how_to_make_one(peer_of):
