@@ -1,7 +1,8 @@
 """cast-real: 24 peers in 4 racks of network namespaces, links shaped by tc, 8:1 between racks, against their floor.
 
 Each peer is a process of its own in its own namespace, with its own folder, and a broker over an unshaped management
-link; the origin hangs at the core. Rates are so low that two cores are not the limit: the CPU's share is stated. Two
+link; the origin hangs at the core. Rates are so low that two cores are not the limit: the CPU's share is stated. The
+folders are in memory where there is room: two dozen hosts do not share one disk, and would wait for its fsyncs. Two
 casts to the same peers, a fresh file each: one undisturbed; one in which at 30 % three peers are killed -9, two are
 stopped, and one has bits flipped in every chunk that it has verified. The stopped ones go on at the end.
 
@@ -14,6 +15,7 @@ which also sees what was sent twice and every word between peers. Right is what 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -21,6 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 from fleet.disks import poison
 from fleet.layout import MTU, Layout
 from fleet.members import Members
@@ -34,18 +37,18 @@ from headwater.schemas.cast_records import CastEventKind
 OWN_STACK = True
 """Its broker listens where the namespaces reach it."""
 
-LAYOUT = Layout(racks=4, hosts=6, nic=40e6, oversubscription=8)
+LAYOUT = Layout(racks=4, hosts=6, nic=30e6, oversubscription=8)
 KILLED, STOPPED, POISONED = ("h0-1", "h1-3", "h2-5"), ("h1-0", "h3-2"), "h2-2"
 FAULTS_AT = 0.3
 MIB = 1024 * 1024
-FULL_BYTES, QUICK_BYTES = 256 * MIB + 12_345, 24 * MIB + 12_345
+FULL_BYTES, QUICK_BYTES = 256 * MIB + 12_345, 16 * MIB + 12_345
 BAR, FAULT_BAR, COPIES_BAR = 1.15, 1.25, 1.1
 
 
 def run(quick: bool) -> dict[str, object]:
     """The keys of the result, of the undisturbed cast and, with ``fault_``, of the other."""
     size = QUICK_BYTES if quick else FULL_BYTES
-    folder = Path(tempfile.mkdtemp(prefix="headwater-fleet-"))
+    folder = home(size * (LAYOUT.racks * LAYOUT.hosts + 2))
     with ExitStack() as block:
         fleet = block.enter_context(network(LAYOUT, folder))
         served = block.enter_context(servers(folder, fleet.here))
@@ -55,6 +58,8 @@ def run(quick: bool) -> dict[str, object]:
         trials.start_peers()
         calm = trials.cast(fresh_file(folder / "calm.bin", size), "calm")
         report("undisturbed", calm)
+        for host in fleet.members:
+            trials.copy(host, folder / "calm.bin").unlink()
         faulty = disturbed(trials, fresh_file(folder / "faulty.bin", size))
         report("with faults", faulty)
         tracebacks = members.tracebacks()
@@ -78,6 +83,7 @@ def run(quick: bool) -> dict[str, object]:
         "resent_share": round(calm.resent, 4),
         "cpu_share": round(calm.cpu_share, 2),
         "fault_cpu_share": round(faulty.cpu_share, 2),
+        "in_memory": folder.is_relative_to("/dev/shm"),
         "peers_cpu_s_per_gib": round(calm.cpu_seconds / (size * len(fleet.members) / 2**30), 2),
         "poisoned": POISONED,
         "blamed": blamed,
@@ -130,6 +136,12 @@ def report(what: str, trial: Trial) -> None:
     print(f"  copies into racks: {own} (peers), {racks} (links); out of the origin {trial.origin:.3f}")
     print(f"  CPU {trial.cpu_share:.0%} of this machine, peers {trial.cpu_seconds:.0f} s; resent {trial.resent:.1%}")
     print(f"  wrong bytes {trial.wrong_bytes}; events {Counter(event.kind.value for event in trial.told.events)}")
+
+
+def home(needed: int) -> Path:
+    """A new folder in memory where a quarter more than that is free, else on the disk."""
+    free = min(psutil.virtual_memory().available, shutil.disk_usage("/dev/shm").free)
+    return Path(tempfile.mkdtemp(prefix="headwater-fleet-", dir="/dev/shm" if free > 1.25 * needed else None))
 
 
 def fresh_file(path: Path, size: int) -> Path:

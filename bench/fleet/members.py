@@ -50,6 +50,8 @@ class Members:
         own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         self._environment = {**own, "HEADWATER_PEER__KEY": secrets.token_hex(16), **environment}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.programs: dict[str, list[str]] = {}
+        """What Python runs instead of headwater's command line, by the name of the process."""
 
     def __enter__(self) -> Members:
         return self
@@ -78,6 +80,10 @@ class Members:
         name = f"{host.name}.{cast}"
         self.start(name, host, "cast", "publish", str(file), "--name", cast, "--no-copy", *words)
         return name
+
+    def gossip(self, host: Host) -> None:
+        """The stream processor that adds up what the peers have."""
+        self.start("gossip", host, "run", "gossip")
 
     def kill(self, name: str) -> None:
         """kill -9."""
@@ -137,7 +143,7 @@ class Members:
         """``headwater`` with these words, on a host, under a name of its own."""
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                self._command(host, [sys.executable, "-m", "headwater.cli", *words]),
+                self._command(host, [sys.executable, *self.programs.get(name, ["-m", "headwater.cli"]), *words]),
                 env=self._environment_of(host), cwd=self._home(host), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -10,7 +10,8 @@ from types import TracebackType
 from headwater.connectors.kafka import offsets
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.following import Following
-from headwater.rules.errors import Unavailable
+from headwater.connectors.kafka.offsets import Place
+from headwater.rules.errors import NotFound, Transient, Unavailable
 from headwater.schemas.cast_records import (
     CastEvent,
     CastEventKind,
@@ -24,8 +25,9 @@ from headwater.schemas.cast_records import (
 from headwater.schemas.codec import decode
 from headwater.schemas.topics import CAST_EVENTS, CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS
 
+_TOPICS = (CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS, CAST_EVENTS)
 _POLL_SECONDS = 0.2
-_LEADER_SECONDS = 20.0
+_LEADERS_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -59,9 +61,7 @@ class CastLog:
         self.addresses: dict[str, str] = {}
         self.suspected: set[str] = set()
         """Hosts that somebody said to be dead at any time."""
-        topics = (CAST_MANIFESTS, CAST_MEMBERS, CAST_PROGRESS, CAST_EVENTS)
-        places = [place for topic in topics for place in offsets.partitions(kafka, topic.name)]
-        self._following = Following(kafka, _beginnings(kafka, places))
+        self._following = Following(kafka, _beginnings(kafka))
 
     def __enter__(self) -> CastLog:
         return self
@@ -113,13 +113,13 @@ class CastLog:
                 told.sealed_at = at
 
 
-def _beginnings(kafka: Kafka, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Partitions of topics that were made this moment have no leader yet."""
-    deadline = time.monotonic() + _LEADER_SECONDS
+def _beginnings(kafka: Kafka) -> dict[Place, int]:
+    """A broker that has just made topics does not show or lead all of them yet."""
+    deadline = time.monotonic() + _LEADERS_SECONDS
     while True:
         try:
-            return dict(offsets.beginnings(kafka, places))
-        except Unavailable:
+            return offsets.beginnings(kafka, [at for topic in _TOPICS for at in offsets.partitions(kafka, topic.name)])
+        except (NotFound, Transient):
             if time.monotonic() > deadline:
                 raise
-            time.sleep(_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)

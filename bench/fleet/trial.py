@@ -49,6 +49,8 @@ class Trials:
         self.fleet, self.members, self.log = fleet, members, log
 
     def start_peers(self) -> None:
+        """A peer on each host, all of them members before it returns, and the gossip."""
+        self.members.gossip(self.fleet.origin)
         for host in self.fleet.members:
             self.members.peer(host)
         names = {host.name for host in self.fleet.members}
