@@ -83,9 +83,14 @@ class Caster:
         self._why = self._why or reason
         self._stopping.set()
 
-    def announce(self) -> Cast:
-        """Steps 2 and 3. Raises what reaching the catalog and the log raises."""
+    def announce(self, prepare: Callable[[], None] = lambda: None) -> Cast:
+        """Steps 2 and 3. Raises what reaching the catalog and the log raises.
+
+        ``prepare`` is called between them, when the epoch is known and no peer waits yet: whoever serves the file gets
+        ready. Where it fails, it has aborted the cast.
+        """
         self.cast = self.issue()
+        prepare()
         self._or_abort(self.announce_on_log)
         return self.cast
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from headwater.producers.caster.copy import Copy
     from headwater.producers.caster.source import Source
 
+_READY_SECONDS = 10.0
+"""The origin may read the log so long before its cast is announced: a log that is away is told of by the caster."""
+_GLANCE_SECONDS = 0.02
+
 
 def publish(
     context: typer.Context,
@@ -88,9 +92,10 @@ def publish(
         source = closing.enter_context(Source(file))
         caster = Caster(config, the.kafka, the.catalog, source, order)
         began = time.monotonic()
-        caster.announce()
+        origins: list[Peer] = []
+        caster.announce(lambda: origins.append(_origin(the, caster, source, port, closing)))
         closing.callback(_sweep, the)
-        reader, origin = _start(the, caster, source, port, closing)
+        [origin], reader = origins, _reader(the, caster, closing)
         publication = Publication(
             config,
             source,
@@ -106,23 +111,36 @@ def publish(
     finish(publication, ending, time.monotonic() - began, as_json=as_json)
 
 
-def _start(the: Frame, caster: Caster, source: Source, port: int, closing: ExitStack) -> tuple[CastLog, Peer]:
-    """What reads the log for the cast, and the peer that serves it, until ``closing`` ends them. A cast for which they
-    cannot be had is aborted."""
-    from headwater.connectors.kafka.cast_log import CastLog
+def _origin(the: Frame, caster: Caster, source: Source, port: int, closing: ExitStack) -> Peer:
+    """The peer that serves the file until ``closing`` ends it, known to the others before the cast is announced to
+    them. A cast for which it cannot be had is aborted."""
     from headwater.consumers.peer.peer import Peer
     from headwater.consumers.peer.seed import SeedFile
 
-    cast = caster.cast
-    try:
-        reader = closing.enter_context(closes(CastLog(the.kafka, str(cast.epoch))))
+    with _or_abort(caster, "its origin did not start"):
         seed = closing.enter_context(closes(SeedFile(source.path, caster.chunks)))
         config = replace(the.settings.peer, host=caster.origin, port=port)
-        origin = closing.enter_context(Peer(config, the.kafka, only=cast.name, seeds={cast.epoch: seed}))
+        origin = closing.enter_context(Peer(config, the.kafka, only=caster.cast.name, seeds={caster.cast.epoch: seed}))
+        deadline = time.monotonic() + _READY_SECONDS
+        while not origin.ready and origin.failure is None and time.monotonic() < deadline:
+            time.sleep(_GLANCE_SECONDS)
+    return origin
+
+
+def _reader(the: Frame, caster: Caster, closing: ExitStack) -> CastLog:
+    from headwater.connectors.kafka.cast_log import CastLog
+
+    with _or_abort(caster, "its publisher cannot read the log"):
+        return closing.enter_context(closes(CastLog(the.kafka, str(caster.cast.epoch))))
+
+
+@contextmanager
+def _or_abort(caster: Caster, reason: str) -> Iterator[None]:
+    try:
+        yield
     except BaseException as error:
-        caster.abort(f"its origin did not start: {getattr(error, 'happened', None) or repr(error)}")
+        caster.abort(f"{reason}: {getattr(error, 'happened', None) or repr(error)}")
         raise
-    return reader, origin
 
 
 def _sweep(the: Frame) -> None:
