@@ -36,6 +36,11 @@ class Lost:
         self._tried: dict[int, set[Who]] = {}
         self._again: dict[int, float] = {}
         self._coming: dict[int, tuple[str, float]] = {}
+        self._handed_at = float("-inf")
+
+    def handed(self, now: float) -> None:
+        """Another rack had something for this one: the tree works."""
+        self._handed_at = now
 
     def tried(self, chunk: int, who: Who) -> None:
         """It was asked, and did not bring the chunk."""
@@ -84,7 +89,10 @@ class Lost:
     def way_in(self, chunk: int, tree: Tree, deadline: float, now: float) -> Who | None:
         """Whom to ask for it; None: nobody now. Everybody in turn, and from the beginning after a deadline."""
         tried = self._tried.setdefault(chunk, set())
-        deadlines = (now - self._since.get(chunk, now)) / deadline
+        since = self._since.get(chunk, now)
+        if now - since < _PATIENT_SECONDS:  # racks that come all at once are fed by each other, though it takes a while
+            since = max(since, self._handed_at)
+        deadlines = max(0.0, now - since) / deadline
         ways = [who for who in self._ways(chunk, tree, deadlines, now) if who not in tried]
         for who in ways:
             other = self._others.find(who)

@@ -120,6 +120,8 @@ class Swarm:
                 self._last_news = now
             if other.rack != self.rack and not self.had[chunk]:
                 self._handed.add(chunk, who)
+                if other.host != self.origin:
+                    self.lost.handed(now)
 
     def coming(self, who: Who, chunks: Iterable[int], now: float) -> None:
         """A rack-mate imports these."""

@@ -42,9 +42,9 @@ def test_forty_hosts_that_join_at_once_all_finish_and_the_origin_feeds_racks_not
     # then each of them was reachable when it was found on the log, and every byte is right
     assert unreachable == []
     assert swarm.right(file) == set(swarm.hosts)
-    # and the origin sent a chunk once for each rack at most, by the kernel's own count of what it sent from the file:
-    # racks whose first host comes a moment later than others' may ask it for what was handed out before
-    assert 0 < sent <= len(RACKS) * file.stat().st_size + MIB
+    # and the origin fed the racks' tree, not each rack, by the kernel's own count of what it sent from the file: few
+    # chunks were handed out before the last racks came, which may ask it for them
+    assert 0 < sent <= 2 * file.stat().st_size
     assert swarm.members.wait("storm", 120) == 0, "each ended well"
 
 
