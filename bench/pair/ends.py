@@ -15,15 +15,15 @@ from queue import SimpleQueue
 
 from blake3 import blake3
 
-from headwater.consumers.peer import wire
+from headwater.consumers.peer.bytes import wire
+from headwater.consumers.peer.bytes.fetch import Fetch, Fetched, Fetches, Outcome
+from headwater.consumers.peer.bytes.folder import CastFolder
+from headwater.consumers.peer.bytes.limits import Limits
+from headwater.consumers.peer.bytes.partial import PartialFile
+from headwater.consumers.peer.bytes.seed import SeedFile
+from headwater.consumers.peer.bytes.serve import Uploads
+from headwater.consumers.peer.bytes.wire import Identity
 from headwater.consumers.peer.config import PeerConfig
-from headwater.consumers.peer.fetch import Fetch, Fetched, Fetches, Outcome
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.limits import Limits
-from headwater.consumers.peer.partial import PartialFile
-from headwater.consumers.peer.seed import SeedFile
-from headwater.consumers.peer.serve import Uploads
-from headwater.consumers.peer.wire import Identity
 from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.choice import IN_FLIGHT
 from headwater.rules.cast.chunks import HASH_BYTES, Chunks, chunk_bytes_for, root_of

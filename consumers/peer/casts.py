@@ -10,17 +10,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from headwater.consumers.peer import frames
+from headwater.consumers.peer.bytes.fetch import Fetched
+from headwater.consumers.peer.bytes.seed import SeedFile
+from headwater.consumers.peer.bytes.serve import Served
+from headwater.consumers.peer.bytes.store import ChunkStore
 from headwater.consumers.peer.download import Download
-from headwater.consumers.peer.fetch import Fetched
+from headwater.consumers.peer.links import frames
 from headwater.consumers.peer.membership import Membership
 from headwater.consumers.peer.origination import Origination
-from headwater.consumers.peer.others import Who
 from headwater.consumers.peer.presence import Presence
-from headwater.consumers.peer.seed import SeedFile
-from headwater.consumers.peer.serve import Served
-from headwater.consumers.peer.store import ChunkStore
 from headwater.consumers.peer.surroundings import Surroundings
+from headwater.consumers.peer.swarm.others import Who
 from headwater.observe import logs
 from headwater.rules.cast.bitmap import Bits, unpack
 from headwater.rules.cast.fallback import ORIGIN_SLOTS

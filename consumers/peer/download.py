@@ -16,13 +16,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from headwater.consumers.peer import words
-from headwater.consumers.peer.actions import Ask, Flight, GiveUp, Note, Tell
 from headwater.consumers.peer.availability import Availability
-from headwater.consumers.peer.fetch import COPY, Fetch, Fetched, Outcome
+from headwater.consumers.peer.bytes.fetch import COPY, Fetch, Fetched, Outcome
+from headwater.consumers.peer.bytes.partial import PartialFile
 from headwater.consumers.peer.opening import open_partial
-from headwater.consumers.peer.partial import PartialFile
 from headwater.consumers.peer.surroundings import Surroundings
-from headwater.consumers.peer.swarm import Swarm
+from headwater.consumers.peer.swarm.actions import Ask, Flight, GiveUp, Note, Tell
+from headwater.consumers.peer.swarm.swarm import Swarm
 from headwater.observe import logs, metrics
 from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.chunks import HASH_BYTES

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from headwater.consumers.peer.log import Log
-from headwater.consumers.peer.others import Who
+from headwater.consumers.peer.swarm.others import Who
 from headwater.observe import logs
 from headwater.rules.errors import Fenced
 from headwater.schemas.cast_manifest import Manifest

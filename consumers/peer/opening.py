@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from headwater.consumers.peer.bytes.folder import CastFolder
+from headwater.consumers.peer.bytes.install import Target, installed
+from headwater.consumers.peer.bytes.partial import PartialFile
+from headwater.consumers.peer.bytes.quota import make_room
 from headwater.consumers.peer.config import PeerConfig
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.install import Target, installed
-from headwater.consumers.peer.partial import PartialFile
-from headwater.consumers.peer.quota import make_room
 from headwater.rules.errors import Refused
 from headwater.schemas.cast_manifest import Manifest
 

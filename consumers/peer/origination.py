@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.consumers.peer import words
-from headwater.consumers.peer.actions import Note
-from headwater.consumers.peer.offers import Offers
-from headwater.consumers.peer.others import Who
-from headwater.consumers.peer.seed import SeedFile
-from headwater.consumers.peer.serve import Served
+from headwater.consumers.peer.bytes.seed import SeedFile
+from headwater.consumers.peer.bytes.serve import Served
 from headwater.consumers.peer.surroundings import Surroundings
+from headwater.consumers.peer.swarm.actions import Note
+from headwater.consumers.peer.swarm.offers import Offers
+from headwater.consumers.peer.swarm.others import Who
 from headwater.observe import logs
 from headwater.rules.cast.bitmap import Bits
 from headwater.rules.cast.chunks import HASH_BYTES

@@ -16,25 +16,25 @@ from random import Random
 from typing import TypeVar
 
 from headwater.connectors.kafka.client import Kafka
-from headwater.consumers.peer import frames
-from headwater.consumers.peer.actions import Tell
+from headwater.consumers.peer.bytes.fetch import Fetch, Fetched
+from headwater.consumers.peer.bytes.folder import CastFolder
+from headwater.consumers.peer.bytes.seed import SeedFile
+from headwater.consumers.peer.bytes.serve import Served
+from headwater.consumers.peer.bytes.store import ChunkStore
+from headwater.consumers.peer.bytes.wire import Identity
 from headwater.consumers.peer.casts import Casts
 from headwater.consumers.peer.config import PeerConfig
 from headwater.consumers.peer.disk import Disk
-from headwater.consumers.peer.fetch import Fetch, Fetched
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.links import LinkDown, LinkUp, Said, Stood, Unreachable
+from headwater.consumers.peer.links import frames
+from headwater.consumers.peer.links.links import LinkDown, LinkUp, Said, Stood, Unreachable
 from headwater.consumers.peer.log import Log, Read
 from headwater.consumers.peer.membership import Membership
-from headwater.consumers.peer.others import Who
 from headwater.consumers.peer.presence import Calls, Presence, advertised
 from headwater.consumers.peer.racks import rack_of
-from headwater.consumers.peer.seed import SeedFile
-from headwater.consumers.peer.serve import Served
 from headwater.consumers.peer.status import CastStatus, status_of
-from headwater.consumers.peer.store import ChunkStore
+from headwater.consumers.peer.swarm.actions import Tell
+from headwater.consumers.peer.swarm.others import Who
 from headwater.consumers.peer.tells import Tells
-from headwater.consumers.peer.wire import Identity
 from headwater.observe import logs, metrics
 from headwater.rules.errors import HeadwaterError
 from headwater.schemas.cast_manifest import Manifest

@@ -6,14 +6,14 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from headwater.consumers.peer.bytes.fetch import Fetched, Fetches
+from headwater.consumers.peer.bytes.limits import Limits
+from headwater.consumers.peer.bytes.serve import Served, Uploads
+from headwater.consumers.peer.bytes.store import ChunkStore
+from headwater.consumers.peer.bytes.wire import Connection, Identity, key_from
 from headwater.consumers.peer.config import PeerConfig
-from headwater.consumers.peer.fetch import Fetched, Fetches
-from headwater.consumers.peer.limits import Limits
-from headwater.consumers.peer.links import Event as LinkEvent
-from headwater.consumers.peer.links import Links
-from headwater.consumers.peer.serve import Served, Uploads
-from headwater.consumers.peer.store import ChunkStore
-from headwater.consumers.peer.wire import Connection, Identity, key_from
+from headwater.consumers.peer.links.links import Event as LinkEvent
+from headwater.consumers.peer.links.links import Links
 from headwater.rules.errors import BadSettings
 
 

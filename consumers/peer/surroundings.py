@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from headwater.consumers.peer.actions import Tell
+from headwater.consumers.peer.bytes.fetch import Fetch
+from headwater.consumers.peer.bytes.folder import CastFolder
 from headwater.consumers.peer.config import PeerConfig
-from headwater.consumers.peer.fetch import Fetch
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.others import Who
+from headwater.consumers.peer.swarm.actions import Tell
+from headwater.consumers.peer.swarm.others import Who
 from headwater.schemas.records import Record
 
 Result = TypeVar("Result")

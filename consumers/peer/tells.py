@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.consumers.peer import frames
-from headwater.consumers.peer.actions import Tell
+from headwater.consumers.peer.links import frames
+from headwater.consumers.peer.swarm.actions import Tell
 
 _TOGETHER_SECONDS = 0.02
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from headwater.consumers.peer.actions import Note
 from headwater.consumers.peer.surroundings import Surroundings
+from headwater.consumers.peer.swarm.actions import Note
 from headwater.schemas.cast_manifest import Manifest
 from headwater.schemas.cast_records import CastEvent, CastProgress, CastState
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 MIB = 1024 * 1024
 DYING_AT_INSTALL = """
 import os
-from headwater.consumers.peer.partial import PartialFile
+from headwater.consumers.peer.bytes.partial import PartialFile
 PartialFile.install = lambda *_: os._exit(9)
 from headwater.cli import main
 main()

@@ -74,5 +74,5 @@ def test_a_peer_loads_kafka_and_no_other_client(imported, environment):
 
     found = imported("peer")
 
-    assert "headwater.consumers.peer.swarm" in found
+    assert "headwater.consumers.peer.swarm.swarm" in found
     assert found & CLIENTS == {"confluent_kafka"}

@@ -114,8 +114,8 @@ def publish(
 def _origin(the: Frame, caster: Caster, source: Source, port: int, closing: ExitStack) -> Peer:
     """The peer that serves the file until ``closing`` ends it, known to the others before the cast is announced to
     them. A cast for which it cannot be had is aborted."""
+    from headwater.consumers.peer.bytes.seed import SeedFile
     from headwater.consumers.peer.peer import Peer
-    from headwater.consumers.peer.seed import SeedFile
 
     with _or_abort(caster, "its origin did not start"):
         seed = closing.enter_context(closes(SeedFile(source.path, caster.chunks)))

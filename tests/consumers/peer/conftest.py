@@ -11,9 +11,9 @@ from blake3 import blake3
 from headwater.connectors.kafka import topics
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
+from headwater.consumers.peer.bytes.seed import SeedFile
 from headwater.consumers.peer.config import PeerConfig
 from headwater.consumers.peer.peer import Peer
-from headwater.consumers.peer.seed import SeedFile
 from headwater.rules.cast.chunks import Chunks, root_of
 from headwater.schemas.cast_records import CastManifest, ManifestKind
 from headwater.schemas.codec import decode, encode

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from headwater.consumers.peer.links import Stood
+from headwater.consumers.peer.links.links import Stood
 from headwater.rules.errors import BadSettings, Fenced
 from headwater.schemas.cast_records import CastEventKind, CastState, ManifestKind, MemberState
 from headwater.schemas.topics import CAST_EVENTS, CAST_MEMBERS, CAST_PROGRESS

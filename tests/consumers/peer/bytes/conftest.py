@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from headwater.consumers.peer import wire
+from headwater.consumers.peer.bytes import wire
+from headwater.consumers.peer.bytes.fetch import Fetch, Fetched, Fetches
+from headwater.consumers.peer.bytes.folder import CastFolder
+from headwater.consumers.peer.bytes.limits import Limits
+from headwater.consumers.peer.bytes.partial import PartialFile
+from headwater.consumers.peer.bytes.seed import SeedFile
+from headwater.consumers.peer.bytes.serve import Served, Uploads
+from headwater.consumers.peer.bytes.store import ChunkStore
+from headwater.consumers.peer.bytes.wire import Connection, Identity
 from headwater.consumers.peer.config import PeerConfig
-from headwater.consumers.peer.fetch import Fetch, Fetched, Fetches
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.limits import Limits
-from headwater.consumers.peer.partial import PartialFile
-from headwater.consumers.peer.seed import SeedFile
-from headwater.consumers.peer.serve import Served, Uploads
-from headwater.consumers.peer.store import ChunkStore
-from headwater.consumers.peer.wire import Connection, Identity
 from headwater.rules.cast.chunks import Chunks, root_of
 
 MIB = 1024 * 1024

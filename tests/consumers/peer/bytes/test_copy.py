@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.peer.fetch import COPY, Fetch, Outcome
+from headwater.consumers.peer.bytes.fetch import COPY, Fetch, Outcome
 
 MIB = 1024 * 1024
 EPOCH = 7

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.peer import wire
-from headwater.consumers.peer.fetch import Fetch, Outcome
-from headwater.consumers.peer.wire import Identity, Status
+from headwater.consumers.peer.bytes import wire
+from headwater.consumers.peer.bytes.fetch import Fetch, Outcome
+from headwater.consumers.peer.bytes.wire import Identity, Status
 
 MIB = 1024 * 1024
 EPOCH = 7

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from headwater.consumers.peer import install
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.partial import PartialFile
+from headwater.consumers.peer.bytes import install
+from headwater.consumers.peer.bytes.folder import CastFolder
+from headwater.consumers.peer.bytes.partial import PartialFile
 from headwater.rules.cast.chunks import Chunks, root_of
 from headwater.rules.errors import Fenced, Refused
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.peer.fetch import Outcome
-from headwater.consumers.peer.limits import Limits
+from headwater.consumers.peer.bytes.fetch import Outcome
+from headwater.consumers.peer.bytes.limits import Limits
 
 MIB = 1024 * 1024
 

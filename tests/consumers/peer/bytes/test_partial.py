@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.partial import PartialFile
-from headwater.consumers.peer.store import NoSecondCopy
+from headwater.consumers.peer.bytes.folder import CastFolder
+from headwater.consumers.peer.bytes.partial import PartialFile
+from headwater.consumers.peer.bytes.store import NoSecondCopy
 from headwater.rules.cast.chunks import Chunks
 from headwater.rules.errors import BadRecord, BadSettings, Corrupt, NoSpace, NotFound, Refused, Torn
 

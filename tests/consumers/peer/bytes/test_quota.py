@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headwater.consumers.peer.folder import CastFolder
-from headwater.consumers.peer.install import Target, installed
-from headwater.consumers.peer.quota import make_room
+from headwater.consumers.peer.bytes.folder import CastFolder
+from headwater.consumers.peer.bytes.install import Target, installed
+from headwater.consumers.peer.bytes.quota import make_room
 from headwater.rules.errors import NoSpace
 
 MIB = 1024 * 1024

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from headwater.consumers.peer import wire
-from headwater.consumers.peer.fetch import Outcome
-from headwater.consumers.peer.seed import SeedFile
-from headwater.consumers.peer.wire import Connection, Identity, Kind, Status
+from headwater.consumers.peer.bytes import wire
+from headwater.consumers.peer.bytes.fetch import Outcome
+from headwater.consumers.peer.bytes.seed import SeedFile
+from headwater.consumers.peer.bytes.wire import Connection, Identity, Kind, Status
 from headwater.rules.cast.choice import UPLOADS_PER_CHUNK
 from headwater.rules.cast.chunks import Chunks
 from headwater.rules.errors import HeadwaterError, Refused, Unavailable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.consumers.peer.fetch import Outcome
+from headwater.consumers.peer.bytes.fetch import Outcome
 
 MIB = 1024 * 1024
 

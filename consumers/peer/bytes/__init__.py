@@ -1,0 +1,1 @@
+"""The data plane: chunks over sockets, proven before they count, and the files they become."""

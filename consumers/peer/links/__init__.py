@@ -1,0 +1,1 @@
+"""The control plane: what hosts tell each other besides chunks."""
