@@ -19,7 +19,8 @@ from headwater.consumers.peer import words
 from headwater.consumers.peer.availability import Availability
 from headwater.consumers.peer.bytes.fetch import COPY, Fetch, Fetched, Outcome
 from headwater.consumers.peer.bytes.partial import PartialFile
-from headwater.consumers.peer.opening import open_partial
+from headwater.consumers.peer.bytes.seed import InstalledFile
+from headwater.consumers.peer.opening import open_store
 from headwater.consumers.peer.surroundings import Surroundings
 from headwater.consumers.peer.swarm.actions import Ask, Flight, GiveUp, Note, Tell
 from headwater.consumers.peer.swarm.swarm import Swarm
@@ -48,7 +49,7 @@ class Download:
         self.manifest = manifest
         self.phase = Phase.opening
         self.reason = ""
-        self.store: PartialFile | None = None
+        self.store: PartialFile | InstalledFile | None = None
         self.received_bytes = self.outside_bytes = 0
         self.installing = False
         """The file is whole and right, and is being put under its name."""
@@ -59,7 +60,7 @@ class Download:
         self._said_bytes = 0
         self._rack_has_it_since: float | None = None
         self.begin_anew(self._began)
-        peer.on_disk(lambda: open_partial(manifest, peer.folder, peer.config), self._opened)
+        peer.on_disk(lambda: open_store(manifest, peer.folder, peer.config), self._opened)
 
     @property
     def path(self) -> Path:
@@ -186,7 +187,7 @@ class Download:
 
     # On the disk
 
-    def _opened(self, store: PartialFile | Exception | None) -> None:
+    def _opened(self, store: PartialFile | InstalledFile | Exception | None) -> None:
         if isinstance(store, Exception):
             refused = CastState.refused if isinstance(store, NoSpace | Refused) else CastState.failed
             self.fail(store.happened if isinstance(store, HeadwaterError) else str(store), refused)
@@ -198,13 +199,15 @@ class Download:
             self._progress(CastState.installed)
             self._peer.release(self.manifest.epoch)
         else:
-            self.store, self.phase = store, Phase.receiving
+            is_new = isinstance(store, PartialFile)
+            self.store, self.phase = store, Phase.receiving if is_new else Phase.installed
             self._restore(store)
-            self._progress(CastState.resumed if self.had else CastState.started)
+            begun = CastState.resumed if self.had else CastState.started
+            self._progress(begun if is_new else CastState.installed)
             self._peer.announce(self.manifest.epoch)
             self.learn(self.manifest)
 
-    def _restore(self, store: PartialFile) -> None:
+    def _restore(self, store: PartialFile | InstalledFile) -> None:
         for chunk in store.had().nonzero()[0].tolist():
             self.swarm.restore(chunk)
         self._learned = 0
@@ -221,7 +224,7 @@ class Download:
             self.phase = Phase.complete
             self._progress(CastState.complete)
         sealed = self.manifest.state is ManifestState.sealed
-        if self.phase is Phase.complete and sealed and self.store is not None and not self.installing:
+        if self.phase is Phase.complete and sealed and isinstance(self.store, PartialFile) and not self.installing:
             store, root = self.store, self.manifest.root or b""
             self.installing = True
             self._peer.on_disk(lambda: store.install(root), self._is_installed)
@@ -237,7 +240,7 @@ class Download:
             return
         self.fail(ended.happened if isinstance(ended, HeadwaterError) else str(ended))
 
-    def _close(self, ending: Callable[[PartialFile], None]) -> None:
+    def _close(self, ending: Callable[[PartialFile | InstalledFile], None]) -> None:
         """No fetch may be under way when the store closes."""
         for fetch in self._fetches:
             fetch.cancel()

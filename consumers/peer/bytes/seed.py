@@ -1,15 +1,18 @@
-"""A file that is here already, read-only, as the source of a cast."""
+"""A file that is here already, read-only: the source of a cast, or what an earlier run installed of one."""
 
 from __future__ import annotations
 
 import os
 import stat
 import threading
+from io import FileIO
 from pathlib import Path
+
+from blake3 import blake3
 
 from headwater.consumers.peer.bytes.store import ChunkWriter, Hashes
 from headwater.rules.cast.bitmap import Bits
-from headwater.rules.cast.chunks import Chunks
+from headwater.rules.cast.chunks import HASH_BYTES, MIB, Chunks
 from headwater.rules.errors import NotFound, Torn
 
 
@@ -66,6 +69,38 @@ class SeedFile:
         with self._lock:
             os.close(self._file)
             self._file = -1
+
+
+class InstalledFile(SeedFile):
+    """The ChunkStore of a file that an earlier run installed, whose every chunk was proven again.
+
+    ``hashes``: of all chunks. Reads the whole file. Raises NotFound or Torn where it is not what was installed.
+    """
+
+    def __init__(self, path: Path, chunks: Chunks, hashes: bytes) -> None:
+        super().__init__(path, chunks)
+        try:
+            with open(os.dup(self._file), "rb", buffering=0) as file:
+                for chunk in range(chunks.count):
+                    if _hash(file, chunks.span(chunk)[1]) != hashes[chunk * HASH_BYTES :][:HASH_BYTES]:
+                        raise Torn(f"{path} changed since it was installed.", asked="It was to be served again.")
+        except BaseException:
+            self.close()
+            raise
+        self.learn(0, hashes)
+
+    def discard(self) -> None:
+        """Serves it no longer. What is installed stays."""
+        self.close()
+
+
+def _hash(file: FileIO, length: int) -> bytes:
+    """Of the next bytes of the file; of fewer where it ends."""
+    proof = blake3()
+    while length and (piece := file.read(min(length, MIB))):
+        proof.update(piece)
+        length -= len(piece)
+    return proof.digest()
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:

@@ -187,6 +187,37 @@ def test_a_peer_that_starts_again_downloads_nothing_that_is_here(fleet, told, or
     assert again.casts()[0].path.read_bytes() == cast.content
 
 
+def test_a_peer_that_starts_again_serves_what_it_installed(fleet, told, origin_of, peer_of, eventually):
+    cast = told(16 * MIB)
+    with origin_of(cast), peer_of("early") as early:
+        cast.all()
+        eventually(lambda: phase(early) == "installed", within_seconds=30)
+
+    again = fleet(peer_of("early"))
+    late = fleet(peer_of("late"))
+
+    eventually(lambda: phase(late) == "installed", within_seconds=30)
+    assert late.casts()[0].path.read_bytes() == cast.content
+    assert again.casts()[0].received_bytes == 0
+
+
+def test_what_was_changed_since_it_was_installed_is_served_to_nobody(fleet, told, origin_of, peer_of, eventually):
+    cast = told(4 * MIB)
+    with origin_of(cast), peer_of("early") as early:
+        cast.all()
+        eventually(lambda: phase(early) == "installed", within_seconds=30)
+        path = early.casts()[0].path
+    with path.open("r+b") as installed:
+        installed.seek(2 * MIB)
+        installed.write(b"edited")
+
+    again = fleet(peer_of("early"))
+
+    eventually(lambda: phase(again) == "installed", within_seconds=30)
+    assert again.casts()[0].served_out
+    assert path.read_bytes()[2 * MIB :].startswith(b"edited")
+
+
 def test_a_second_peer_of_the_same_name_ends_the_first(fleet, peer_of, eventually):
     first = fleet(peer_of("h0"))
     eventually(lambda: first.ready, within_seconds=20)
