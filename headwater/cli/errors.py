@@ -28,6 +28,7 @@ EXIT_CODES = {
     66: "what was asked for does not exist",
     69: "a server does not answer",
     EX_SOFTWARE: "a fault of headwater's own",
+    73: "no room on the disk, or in the quota",
     EX_IOERR: "the system refused to read or write a file",
     75: "a temporary failure: try again",
     77: "a server refused (credentials, permissions)",
