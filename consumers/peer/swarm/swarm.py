@@ -26,7 +26,7 @@ from headwater.consumers.peer.swarm.others import Others, Who
 from headwater.consumers.peer.swarm.pace import Pace
 from headwater.consumers.peer.swarm.tree import Tree, racks_of
 from headwater.rules.cast.bitmap import Bits
-from headwater.rules.cast.choice import IN_FLIGHT, NONE, endgame_chunk, next_chunk
+from headwater.rules.cast.choice import NONE, endgame_chunk, in_flight, next_chunk
 from headwater.rules.cast.deadlines import ABANDON, HEDGE
 
 _IMPORTS = 4
@@ -65,7 +65,7 @@ class Swarm:
         self.tree = Tree(epoch, me[0], rack, {})
         self.lost = Lost(self.others, origin)
         self._chance = chance
-        self._rack_slots = max(1, min(IN_FLIGHT, slots - _IMPORTS))
+        self._rack_slots = max(1, slots - _IMPORTS)
         self._hashed = 0
         self._first = 0
         self._slow: frozenset[str] = frozenset()
@@ -230,7 +230,8 @@ class Swarm:
     def _ask_mates(self, now: float) -> None:
         reach = min(self._hashed, self.others.highest + 1)
         had, asked = self.had[:reach], self.flights.asked[:reach].copy()
-        while self.flights.from_rack < self._rack_slots and not self.flights.full:
+        slots = min(self._rack_slots, in_flight(self.me[0] in self._slow))
+        while self.flights.from_rack < slots and not self.flights.full:
             chunk = next_chunk(had, asked, self.others.able(reach, now), self._first, self._chance())
             if chunk == NONE:
                 self._ask_twice(now)

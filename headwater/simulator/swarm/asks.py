@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.rules.cast.choice import IN_FLIGHT
 from headwater.rules.cast.fallback import IMPORTS, ORIGIN_SLOTS
 from headwater.simulator.compiled import (
     admits,
     deadline_seconds,
     endgame_chunk,
+    in_flight,
     inlined,
     next_chunk,
     offered_to,
@@ -33,7 +33,7 @@ def ask_mates(s: Swarm, t: Transfers, host: int, now: float) -> None:
     limit = s.highest[rack]
     usable = np.empty(ends - begins, np.bool_)
     for _ in range(_ATTEMPTS):
-        if s.inside[host] >= IN_FLIGHT or s.missing[host] == 0:
+        if s.inside[host] >= in_flight(s.slow[host]) or s.missing[host] == 0:
             return
         had, asked, holders = s.had[host, :limit], s.asked[host, :limit], s.holders[rack, :limit]
         chunk = next_chunk(had, asked, holders, s.first[host], np.random.random())

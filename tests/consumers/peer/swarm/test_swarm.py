@@ -134,6 +134,22 @@ def test_a_slow_host_imports_nothing_for_its_rack():
     assert swarm.tree.racks == {"r": ("h0", "h2")}
 
 
+def test_a_slow_host_holds_few_places_of_its_sources():
+    swarm = Swarm(7, ("h0", 1), "r0", ORIGIN, 40, slots=24, chance=lambda: 0.5, now=0.0)
+    hosts = [(ORIGIN, 1, ""), *((f"h{host}", 1, "r0") for host in range(6))]
+    swarm.hashed(40)
+    for slow, most in ((frozenset(), 8), (frozenset({"h0"}), 3)):
+        swarm.place(hosts, slow, 0.0)
+        for host, _, _ in hosts[2:]:
+            swarm.told((host, 1), range(40), 0.0)
+
+        asks = [action.flight for action in swarm.act(1.0) if isinstance(action, Ask)]
+
+        assert len(asks) == most
+        for flight in asks:
+            swarm.ended(flight, Outcome.verified, 0.1, "", 1.0)
+
+
 def test_what_is_here_from_an_earlier_run_is_not_asked_for_again():
     world = World(racks(1, 2), 40)
     for chunk in range(30):
