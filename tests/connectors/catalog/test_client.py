@@ -12,7 +12,15 @@ from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.config import CatalogConfig, without_password
 from headwater.rules.errors import NotFound, Refused, Unavailable
 
-MIGRATIONS = ["0001-sync", "0002-operators", "0003-deferred", "0004-halts", "0005-weak", "0006-deferred-at"]
+MIGRATIONS = [
+    "0001-sync",
+    "0002-operators",
+    "0003-deferred",
+    "0004-halts",
+    "0005-weak",
+    "0006-deferred-at",
+    "0007-casts",
+]
 
 
 def test_many_processes_may_migrate_at_once_and_each_migration_runs_once(catalog_dsn: str) -> None:
