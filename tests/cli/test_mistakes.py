@@ -89,11 +89,12 @@ def test_a_member_with_a_wrong_s3_key_does_not_start(command, environment, bucke
     assert "Traceback" not in ended.err
 
 
-def test_a_topic_with_another_partition_count_is_named_with_both_counts(command, on_stack):
+def test_a_topic_with_another_partition_count_is_named_with_both_counts(command, on_stack, eventually):
     assert command("topics", "apply").code == 0
     name = on_stack.physical("sync.verified")
     on_stack.admin().delete_topics([name])[name].result(30)
     on_stack.admin().create_topics([NewTopic(name, 5, 1)])[name].result(30)
+    eventually(lambda: len(on_stack.admin().list_topics(name, timeout=5).topics[name].partitions) == 5)
 
     ended = command("run", "verify-objects")
 
