@@ -117,7 +117,7 @@ def test_a_file_that_is_cut_off_is_torn(tmp_path):
 def test_a_reader_that_goes_away_leaves_no_thread_no_descriptor_and_chunks_unread(tmp_path, monkeypatch):
     """The second chunk is read when the threads were told to end."""
     written(tmp_path / "source", 10 * MIB)
-    told, reads, original = threading.Event(), [], os.preadv
+    begun, told, reads, original = threading.Event(), threading.Event(), [], os.preadv
 
     class Ending(threading.Event):
         def set(self) -> None:
@@ -126,7 +126,9 @@ def test_a_reader_that_goes_away_leaves_no_thread_no_descriptor_and_chunks_unrea
 
     def preadv(descriptor, buffers, offset):
         reads.append(offset)
-        assert offset == 0 or told.wait(2)
+        if offset:
+            begun.set()
+            assert told.wait(10)
         return original(descriptor, buffers, offset)
 
     monkeypatch.setattr(hashing, "Event", Ending)
@@ -135,6 +137,7 @@ def test_a_reader_that_goes_away_leaves_no_thread_no_descriptor_and_chunks_unrea
         before = len(os.listdir("/proc/self/fd"))
         batches = hashing.hashed(source, Chunks(10 * MIB, MIB), CasterConfig(hash_threads=1, batch_chunks=1))
         next(batches)
+        assert begun.wait(10)
         batches.close()
         assert not [one for one in threading.enumerate() if one.name.startswith("hash")]
         assert len(os.listdir("/proc/self/fd")) == before
