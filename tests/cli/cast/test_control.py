@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.app import execute
 from headwater.connectors.catalog import casts
 from headwater.connectors.catalog.client import Catalog
 from headwater.connectors.catalog.config import CatalogConfig
@@ -147,6 +146,8 @@ def test_limit_says_on_the_log_what_was_typed(casting, command):
         ("rm", "model", "--expired"),
     ],
 )
-def test_what_contradicts_itself_is_refused(capsys, arguments):
-    assert execute(["cast", *arguments]) == 78
-    assert "Nothing was changed." in capsys.readouterr().err
+def test_what_contradicts_itself_is_refused(command, arguments):
+    ended = command("cast", *arguments)
+
+    assert ended.code == 78
+    assert "Nothing was changed." in " ".join(ended.err.split())
