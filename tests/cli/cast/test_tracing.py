@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -45,20 +46,20 @@ def epoch(kafka, catalog_dsn):
             )  # fmt: skip
             casts.seal(transaction, cast.epoch, b"r" * 32)
             casts.end(transaction, other.epoch, ManifestState.aborted, "never mind")
-    say(kafka, CAST_MANIFESTS, manifest(cast.epoch, ManifestKind.announced))
+    say = partial(produce, kafka, kafka.producer())
+    say(CAST_MANIFESTS, manifest(cast.epoch, ManifestKind.announced))
     for chunk in range(2):
-        say(kafka, CAST_MANIFESTS, manifest(cast.epoch, ManifestKind.hashes, first_chunk=chunk, hashes=b"h" * 32))
-    say(kafka, CAST_MANIFESTS, manifest(other.epoch, ManifestKind.aborted))
-    say(kafka, CAST_MANIFESTS, manifest(cast.epoch, ManifestKind.sealed, root=b"r" * 32))
+        say(CAST_MANIFESTS, manifest(cast.epoch, ManifestKind.hashes, first_chunk=chunk, hashes=b"h" * 32))
+    say(CAST_MANIFESTS, manifest(other.epoch, ManifestKind.aborted))
+    say(CAST_MANIFESTS, manifest(cast.epoch, ManifestKind.sealed, root=b"r" * 32))
     for number in range(30):
-        say(kafka, CAST_PROGRESS, progress(cast.epoch, f"host-{number}", CastState.installed))
-    say(kafka, CAST_PROGRESS, progress(cast.epoch, "host-30", CastState.failed, "no space"))
-    say(kafka, CAST_EVENTS, event(cast.epoch))
+        say(CAST_PROGRESS, progress(cast.epoch, f"host-{number}", CastState.installed))
+    say(CAST_PROGRESS, progress(cast.epoch, "host-30", CastState.failed, "no space"))
+    say(CAST_EVENTS, event(cast.epoch))
     return cast.epoch
 
 
-def say(kafka, topic, record) -> None:
-    producer = kafka.producer()
+def produce(kafka, producer, topic, record) -> None:
     producer.produce(kafka.physical(topic), key=record.key(), value=codec.encode(record))
     assert producer.flush(30) == 0
 
