@@ -101,7 +101,7 @@ class Casts:
     def _consider(self, manifest: Manifest, now: float) -> None:
         """Take part in it, if it is for this host, and leave what it replaces."""
         epoch, newest = manifest.epoch, self.manifests.newest(manifest.name)
-        if epoch in self._seen or manifest.ended or manifest.expired(_now_us()) or newest is not manifest:
+        if epoch in self._seen or manifest.ended or manifest.expired(time.time_ns() // 1_000) or newest is not manifest:
             return
         if epoch in self._seeds:
             self.originations[epoch] = Origination(manifest, self._seeds[epoch], self._peer)
@@ -232,7 +232,7 @@ class Casts:
             if (record := download.each_second(now, self._membership.number)) is not None:
                 say(record)
         for epoch, manifest in [*self.manifests.by_epoch.items()]:
-            if manifest.expired(_now_us() - _FORGET_US) and epoch not in self.originations:
+            if manifest.expired(time.time_ns() // 1_000 - _FORGET_US) and epoch not in self.originations:
                 if epoch in self.downloads and self.downloads[epoch].active:
                     continue
                 self.downloads.pop(epoch, None)
@@ -262,7 +262,3 @@ def _bits(packed: bytes, download: Download) -> Bits | None:
     except BadRecord as error:
         log.warning("cast.bits", epoch=download.manifest.epoch, error=error.happened)
         return None
-
-
-def _now_us() -> int:
-    return int(time.time() * 1_000_000)

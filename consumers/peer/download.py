@@ -159,7 +159,7 @@ class Download:
     def each_second(self, now: float, number: int | None) -> CastAvailability | None:
         """Its end by expiry or because nobody needs it; else what is to be said of its chunks."""
         waits = self.phase in (Phase.opening, Phase.receiving, Phase.complete) and not self.installing
-        if waits and self.manifest.expired(int(time.time() * 1e6)):
+        if waits and self.manifest.expired(time.time_ns() // 1_000):
             self._expire()
             return None
         if self.phase is Phase.installed:
@@ -278,7 +278,7 @@ class Download:
         elif self._rack_has_it_since is None:
             self._rack_has_it_since = now
         seeded = self._rack_has_it_since is not None and now - self._rack_has_it_since >= self._peer.config.seed_seconds
-        if seeded or self.manifest.expired(int(time.time() * 1e6)):
+        if seeded or self.manifest.expired(time.time_ns() // 1_000):
             self._close(lambda store: store.close())
 
     def _progress(self, state: CastState, reason: str = "") -> None:

@@ -150,7 +150,7 @@ class Log:
                 key=record.key(),
                 value=encode(record),
                 partition=self.partition if available else partition,
-                headers=None if available else event_headers(int(time.time() * 1e6)),  # type: ignore[arg-type]
+                headers=None if available else event_headers(time.time_ns() // 1_000),  # type: ignore[arg-type]
                 on_delivery=delivered,
             )
         except (BufferError, KafkaException) as error:

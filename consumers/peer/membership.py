@@ -44,10 +44,10 @@ class Membership:
 
     def join(self) -> None:
         """Says that this peer is there, and able to answer."""
-        self._say(replace(self.me, at_us=_now_us()), lambda offset: setattr(self, "number", offset))
+        self._say(replace(self.me, at_us=time.time_ns() // 1_000), lambda offset: setattr(self, "number", offset))
 
     def leave(self, reason: str) -> None:
-        self._say(replace(self.me, state=MemberState.left, reason=reason, at_us=_now_us()))
+        self._say(replace(self.me, state=MemberState.left, reason=reason, at_us=time.time_ns() // 1_000))
 
     def begin_anew(self, incarnation: int, address: str) -> None:
         """This peer was stopped for a while: what others know of it holds no longer."""
@@ -139,7 +139,7 @@ class Membership:
                 only=host.only,
                 said_by=self.me.host,
                 reason="it does not answer",
-                at_us=_now_us(),
+                at_us=time.time_ns() // 1_000,
             )
         )
 
@@ -150,7 +150,3 @@ class Membership:
 def _share(one: str | None, other: str | None) -> bool:
     """Do two peers take part in some cast together?"""
     return one is None or other is None or one == other
-
-
-def _now_us() -> int:
-    return int(time.time() * 1_000_000)

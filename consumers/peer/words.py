@@ -37,7 +37,7 @@ def progress(
         seconds=seconds,
         root=manifest.root if whole else None,
         reason=reason,
-        at_us=_now_us(),
+        at_us=time.time_ns() // 1_000,
     )
 
 
@@ -53,9 +53,5 @@ def event(peer: Surroundings, epoch: int, note: Note) -> CastEvent:
         about_incarnation=None if note.about is None else note.about[1],
         chunks=note.chunks,
         reason=note.reason,
-        at_us=_now_us(),
+        at_us=time.time_ns() // 1_000,
     )
-
-
-def _now_us() -> int:
-    return int(time.time() * 1_000_000)

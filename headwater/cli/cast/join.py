@@ -77,7 +77,7 @@ def _refuse_what_cannot_come(peer: Peer, name: str) -> None:
     newest = peer.newest(name)
     if newest is None or newest.epoch in {one.epoch for one in peer.casts()}:
         return
-    if newest.ended or newest.expired(int(time.time() * 1_000_000)):
+    if newest.ended or newest.expired(time.time_ns() // 1_000):
         happened = f"it was {newest.state}: {newest.reason}" if newest.ended else "it has expired"
         raise NotFound(
             f"{happened.rstrip('.')}.",
