@@ -21,10 +21,10 @@ import fastavro
 from fastavro.types import AvroMessage
 
 from headwater.rules.errors import BadRecord, NewerRecord
-from headwater.schemas import cast_records, records
+from headwater.schemas import cast_records, job_records, records
 from headwater.schemas.records import Record
 
-RECORDS: tuple[type[Record], ...] = (*records.ALL, *cast_records.ALL)
+RECORDS: tuple[type[Record], ...] = (*records.ALL, *cast_records.ALL, *job_records.ALL)
 
 _FRAME = struct.Struct(">bI")
 _MAGIC = 0

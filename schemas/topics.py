@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from headwater.schemas import cast_records, records
+from headwater.schemas import cast_records, job_records, records
 from headwater.schemas.records import Record
 
 FOR_EVER = None
@@ -58,6 +58,12 @@ CAST_RACKS = Topic("cast.racks", cast_records.CastRack, "epoch/rack", 1, timedel
 CAST_PROGRESS = Topic("cast.progress", cast_records.CastProgress, "epoch/host", 1, log_time=True)
 CAST_EVENTS = Topic("cast.events", cast_records.CastEvent, "epoch", 1, log_time=True)
 
+JOBS_REQUESTED = Topic("jobs.requested", job_records.JobRequested, "job", 12)
+"""The partition is that of the pool's name, here and for jobs.events: a pool's scheduler reads one of each."""
+JOBS_EVENTS = Topic("jobs.events", job_records.JobEvent, "job", 12)
+JOBS_GRANTS = Topic("jobs.grants", job_records.JobGrant, "worker", 32, timedelta(days=1))
+"""The partition is that of the worker's name: a worker reads one, from its end."""
+
 
 def fs_changes(site: str) -> Topic:
     return Topic(f"fs.changes.{site}", records.FileChange, "source + path", 6)
@@ -87,4 +93,7 @@ def catalogue(sites: tuple[str, ...]) -> tuple[Topic, ...]:
         CAST_RACKS,
         CAST_PROGRESS,
         CAST_EVENTS,
+        JOBS_REQUESTED,
+        JOBS_EVENTS,
+        JOBS_GRANTS,
     )
