@@ -1,0 +1,1 @@
+"""Clients of our own HTTP service."""
