@@ -3,8 +3,8 @@
 Which stack: the servers that ``HEADWATER_KAFKA``, ``HEADWATER_POSTGRES``, ``HEADWATER_S3`` and ``HEADWATER_LAKEFS``
 name; for the rest the stack that runs at ``HEADWATER_TEST_STACK``, if that is set; else one that this session starts
 on free ports and stops when it ends: containers, where none is named and a Docker engine answers, else local processes
-(which tests that kill a server of their own start anywhere). Nothing is cleaned up on it: names are unique, and the
-home goes as a whole.
+(which tests that kill a server of their own start anywhere). Names are unique, and the home goes as a whole. Topics
+alone go earlier, with their module: a broker keeps the files of every partition open, and some ten thousand kill it.
 """
 
 from __future__ import annotations
@@ -64,6 +64,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             print(f"stack: {failure}", flush=True)  # the fixture meets it again, and skips or fails
 
 
+_own_broker: str | None = None
+"""The broker that this session started, and so may clear."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The last test of a module is over, and its topics go."""
+    if _own_broker and (nextitem is None or nextitem.path != item.path):
+        admin = AdminClient({"bootstrap.servers": _own_broker})
+        topics = [name for name in admin.list_topics(timeout=30).topics if not name.startswith("__")]
+        for deleted in admin.delete_topics(topics).values() if topics else ():
+            deleted.result(30)
+
+
 def _is_named() -> bool:
     return "HEADWATER_TEST_STACK" in os.environ
 
@@ -82,6 +96,7 @@ def _print_step(step: Step) -> None:
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Addresses]:
     """The addresses of a running, warmed stack. Without one a test skips at home and fails in CI."""
+    global _own_broker
     shared = os.environ.get("HEADWATER_TEST_STACK")
     if shared:
         yield Stack(Path(shared)).addresses()
@@ -90,14 +105,18 @@ def stack() -> Iterator[Addresses]:
         folder = tempfile.TemporaryDirectory(prefix="headwater-test-", ignore_cleanup_errors=True)
         with folder as kept, stack_containers.running(Path(kept)) as addresses:
             _warm(addresses.kafka)
+            _own_broker = addresses.kafka
             yield addresses
+            _own_broker = None
         return
     home = Path(tempfile.mkdtemp(prefix="headwater-test-"))
     own = Stack(home, asdict(Ports.free()))
     try:
         addresses = own.up()
         _warm(addresses.kafka)
+        _own_broker = addresses.kafka
         yield addresses
+        _own_broker = None
     except HeadwaterError as missing:
         if os.environ.get("CI"):
             raise
