@@ -3,6 +3,7 @@
     HeadwaterError
     ├── Permanent            trying again changes nothing
     │   ├── BadSettings      a setting is missing or wrong
+    │   ├── BadUrl           an address that a tenant gave is malformed, or leads where we do not go
     │   ├── BadRecord        a record does not decode or contradicts itself (goes to dead.letters)
     │   │   └── NewerRecord  a newer release wrote it: groups wait for the upgrade of their process
     │   ├── TopicMismatch    a topic is missing or differs from the catalogue
@@ -52,6 +53,10 @@ class Transient(HeadwaterError):
 
 class BadSettings(Permanent):
     exit_code = 78  # EX_CONFIG
+
+
+class BadUrl(Permanent):
+    exit_code = 65  # EX_DATAERR
 
 
 class BadRecord(Permanent):
