@@ -16,10 +16,15 @@
     [peer]
     into = "/srv/models"                           HEADWATER_PEER__INTO
     key_file = "/run/secrets/peer"                 HEADWATER_PEER__KEY
+    [client]                                       HEADWATER_API=https://videos.example.org
+    key_file = "/run/secrets/video"                HEADWATER_CLIENT__KEY
+    [worker]
+    key_file = "/run/secrets/worker"               HEADWATER_WORKER__KEY
+    [worker.options]                               (of the model that it runs)
 
 Secrets come from variables or from files of their own (``<name>_file``), never from flags or the settings file. Where
-a server is named nowhere, the local stack that runs in the state folder is used; peers that meet on its Kafka share
-the key that it made, unless they are given another.
+a server is named nowhere, the local stack that runs in the state folder is used; so are the keys that it made, by peers
+that meet on its Kafka and by workers and commands that use its jobs, unless they are given others.
 """
 
 from __future__ import annotations
@@ -33,14 +38,19 @@ from typing import Any, Literal, TypeVar
 
 import platformdirs
 
+from headwater.connectors.api.config import ClientConfig
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.lakefs.config import LakeFSConfig
 from headwater.connectors.s3.config import S3Config
+from headwater.connectors.web.config import WebConfig
 from headwater.consumers.peer.config import PeerConfig
+from headwater.consumers.worker.config import WorkerConfig
 from headwater.observe.config import HttpConfig
+from headwater.producers.api.config import ApiConfig
 from headwater.producers.filesystem.config import AgentConfig
 from headwater.rules.errors import BadSettings
+from headwater.rules.jobs.failures import FailurePolicy
 from headwater.settings.build import build, not_a_section, refuse_unknown
 from headwater.settings.layers import Given, Layer, find_file, from_environment, from_file, from_flags, merged
 from headwater.settings.stack import StackConfig
@@ -90,6 +100,11 @@ class Settings(Installation):
     verify: VerifyConfig = field(default_factory=VerifyConfig)
     commit: CommitConfig
     peer: PeerConfig = field(default_factory=PeerConfig)
+    api: ApiConfig = field(default_factory=ApiConfig)
+    web: WebConfig = field(default_factory=WebConfig)
+    failures: FailurePolicy = field(default_factory=FailurePolicy)
+    worker: WorkerConfig
+    client: ClientConfig
     sources: Mapping[str, AgentConfig]
 
     def source(self, name: str, root: Path) -> AgentConfig:
@@ -137,14 +152,25 @@ def load(
     here = build(Installation, {name: given[name] for name in _INSTALLATION if name in given})
     local = local_stack(here.state_folder) if local_stack else {}
     given = _completed(given, merged(_addresses(local, folder), _others(local, folder)))
-    parts = {name: _section(given, name) for name in ("member", "upload", "commit", "sources")}
+    parts = {
+        name: _section(given, name) for name in ("member", "upload", "commit", "api", "worker", "client", "sources")
+    }
     slots = Given(str(here.state_folder / "slots"), "state_folder", here.state_folder)
+    work = Given(str(here.state_folder / "work"), "state_folder", here.state_folder)
+    api = build(ApiConfig, parts["api"], "api.")
     return build(
         Settings,
         {name: item for name, item in given.items() if name not in parts},
         member=build(MemberConfig, {"slot_folder": slots, **parts["member"]}, "member."),
         upload=build(UploadConfig, parts["upload"], "upload.", site=here.site),
         commit=build(CommitConfig, parts["commit"], "commit.", dataset=here.dataset),
+        api=api,
+        worker=build(
+            WorkerConfig,
+            {"endpoint": _on_this_host(api.internal_port), "work_folder": work, **parts["worker"]},
+            "worker.",
+        ),
+        client=build(ClientConfig, {"url": _on_this_host(api.port), **parts["client"]}, "client."),
         sources={name: _source(name, _section(parts["sources"], name, "sources."), here) for name in parts["sources"]},
     )
 
@@ -152,7 +178,8 @@ def load(
 def _completed(given: Layer, local: Layer) -> Layer:
     """A server that is named nowhere is the local stack's; if there is none, its section is left out.
 
-    With its Kafka goes its peers' key: who meets elsewhere must be given the key of the fleet there.
+    With its Kafka goes its peers' key, with its PostgreSQL the keys of its workers and of its tenant, where the section
+    names no service elsewhere: who meets elsewhere must be given the key that is known there.
     """
     result = dict(given)
     for section, (noun, address) in _SERVERS.items():
@@ -162,9 +189,15 @@ def _completed(given: Layer, local: Layer) -> Layer:
         result.pop(section, None)
         if section in local:
             result |= merged({section: local[section]}, {section: values})
-            if section == "kafka" and "peer" in local:
-                result |= merged({"peer": local["peer"]}, {"peer": given.get("peer", {})})
+            for lent, elsewhere in _LENT.get(section, {}).items():
+                own = given.get(lent, {})
+                if lent in local and not isinstance(own, Given) and elsewhere not in own:
+                    result |= merged({lent: local[lent]}, {lent: own})
     return result
+
+
+def _on_this_host(port: int) -> Given:
+    return Given(f"http://127.0.0.1:{port}", "api", Path())
 
 
 def _section(given: Layer, name: str, above: str = "") -> Layer:
@@ -195,16 +228,19 @@ _SERVERS: dict[str, tuple[type[Any], str]] = {
     "lakefs": (LakeFSConfig, "endpoint"),
 }
 """The section of each server: its class, and the key without which there is no such server."""
+_LENT = {"kafka": {"peer": "key"}, "catalog": {"client": "url", "worker": "endpoint"}}
+"""Sections that get a key with the local stack's server, unless they have this setting of their own."""
 _ADDRESSES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "HEADWATER_KAFKA": ("kafka", KafkaConfig),
     "HEADWATER_POSTGRES": ("catalog", CatalogConfig),
     "HEADWATER_S3": ("s3", S3Config.from_url),
     "HEADWATER_LAKEFS": ("lakefs", LakeFSConfig.from_url),
+    "HEADWATER_API": ("client", lambda url: ClientConfig(url=url)),
 }
 
 
 def _addresses(environment: Mapping[str, str], folder: Path) -> Layer:
-    """The four short variables, each of them an address that says several settings of its section."""
+    """The short variables, each of them an address that says several settings of its section."""
     layer: Layer = {}
     for variable, (section, read) in _ADDRESSES.items():
         if environment.get(variable):

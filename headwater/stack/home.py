@@ -59,10 +59,15 @@ def stack_home(state_folder: Path) -> Path:
 
 
 def local_variables(state_folder: Path) -> dict[str, str]:
-    """The addresses of the local stack that was started in this state folder, and its peers' key, as variables; empty
-    if none ever was."""
+    """The addresses of the local stack that was started in this state folder, and the keys that it made for peers,
+    workers and its own tenant, as variables; empty if none ever was."""
     try:
         place = Place.of(stack_home(state_folder).expanduser().resolve())
     except NotFound:
         return {}
-    return {**place.addresses().environment(), "HEADWATER_PEER__KEY": place.secrets.peer_key}
+    keys = {
+        "HEADWATER_PEER__KEY": place.secrets.peer_key,
+        "HEADWATER_WORKER__KEY": place.secrets.worker_key,
+        "HEADWATER_CLIENT__KEY": place.secrets.api_key,
+    }
+    return {**place.addresses().environment(), **keys}

@@ -19,6 +19,10 @@ class Secrets:
     lakefs_encryption_key: str
     peer_key: str
     """What the peers of casts share that meet on this stack's Kafka."""
+    worker_key: str
+    """What workers show to the endpoint of this stack's jobs."""
+    api_key: str
+    """The API key of the tenant `local`, which `headwater up` makes."""
 
     @classmethod
     def of(cls, home: Path) -> Secrets:
@@ -45,4 +49,6 @@ class Secrets:
             lakefs_secret_key=secrets.token_hex(20),
             lakefs_encryption_key=secrets.token_hex(32),
             peer_key=secrets.token_hex(32),
+            worker_key=secrets.token_hex(32),
+            api_key=f"hw_{secrets.token_urlsafe(32)}",
         )

@@ -4,6 +4,7 @@ import pytest
 
 from headwater import settings
 from headwater.rules.errors import BadSettings
+from headwater.rules.jobs.failures import Kind, kind_of
 
 SERVERS = {
     "HEADWATER_KAFKA": "broker-1:9092,broker-2:9092",
@@ -186,6 +187,37 @@ def test_peers_share_the_local_stacks_key_where_they_meet_on_its_kafka(load):
     assert key("[kafka]\nbootstrap_servers = 'broker:9092'") is None, "who meets elsewhere is given that key"
 
 
+def test_workers_and_commands_share_the_local_stacks_keys_where_they_use_its_jobs(load):
+    local = {**SERVERS, "HEADWATER_WORKER__KEY": "of the workers", "HEADWATER_CLIENT__KEY": "of the tenant"}
+
+    def keys(*given, **more) -> tuple[str, str]:
+        found = load(*given, local_stack=lambda _: local, **more)
+        return found.worker.key, found.client.key
+
+    assert keys() == ("of the workers", "of the tenant")
+    assert keys("[worker]\nslots = 2") == ("of the workers", "of the tenant")
+    assert keys(environment={"HEADWATER_WORKER__KEY": "mine"}) == ("mine", "of the tenant")
+    assert keys(environment={"HEADWATER_API": "https://videos.example"}) == ("of the workers", ""), "not to strangers"
+    assert keys("[worker]\nendpoint = 'http://elsewhere:1'") == ("", "of the tenant")
+    assert keys("[catalog]\ndsn = 'postgresql://db/jobs'") == ("", "")
+
+
+def test_workers_and_commands_find_the_service_of_this_host(load):
+    found = load("[api]\nport = 8000\ninternal_port = 8001")
+
+    assert (found.client.url, found.worker.endpoint) == ("http://127.0.0.1:8000", "http://127.0.0.1:8001")
+    assert found.worker.work_folder == found.state_folder / "work"
+    elsewhere = load("[worker]\nendpoint = 'http://a:1'", {"HEADWATER_API": "https://b"})
+    assert (elsewhere.client.url, elsewhere.worker.endpoint) == ("https://b", "http://a:1")
+
+
+def test_operators_add_to_the_table_of_failures_and_a_model_gets_its_options(load):
+    found = load("[failures.kinds]\nour_filter = 'permanent'\n[worker.options]\nstep_seconds = 0.5")
+
+    assert kind_of("our_filter", found.failures) is Kind.permanent
+    assert found.worker.options == {"step_seconds": 0.5}
+
+
 def test_the_key_of_peers_is_a_secret(tmp_path, load):
     (tmp_path / "peer.key").write_text("c0ffee c0ffee c0ffee\n")
 
@@ -231,6 +263,9 @@ def test_the_key_of_peers_is_a_secret(tmp_path, load):
         ("", {}, ("s3.secret_access_key=x",), ["--set s3.secret_access_key", "HEADWATER_S3__SECRET_ACCESS_KEY"]),
         ("[s3]\nsecret_access_key_file = 'gone'", {}, (), ["s3.secret_access_key_file", "gone", "No such file"]),
         ("", {"HEADWATER_CONFIG": "gone.toml"}, (), ["gone.toml does not exist", "Correct HEADWATER_CONFIG"]),
+        ("[failures.kinds]\nodd = 'sometimes'", {}, (), ["failures.kinds.odd is 'sometimes'", "'transient'"]),
+        ("[worker]\nslots = 0", {}, (), ["worker.slots is 0"]),
+        ("[client]\nkey = 'hw_x'", {}, (), ["the secret client.key", "key_file", "HEADWATER_CLIENT__KEY"]),
         ("", {"HEADWATER_S3": "s3.example"}, (), ["an S3 address must look like"]),
     ],
 )

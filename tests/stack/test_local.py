@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headwater.rules.errors import BadSettings, NotFound
+from headwater.rules.jobs.keys import is_key
 from headwater.settings import load
 from headwater.stack import processes
 from headwater.stack.addresses import Addresses
@@ -189,11 +190,13 @@ def test_a_running_server_is_not_moved_to_another_port(own: Stack) -> None:
 def test_a_process_finds_the_stack_of_its_state_folder(own: Stack, tmp_path: Path) -> None:
     (tmp_path / "stack").symlink_to(own.home)
     found = local_variables(tmp_path)
-    assert found == own.addresses().environment() | {"HEADWATER_PEER__KEY": found["HEADWATER_PEER__KEY"]}
-    assert (
-        load(environment={"HEADWATER_STATE_FOLDER": str(tmp_path)}, local_stack=local_variables).peer.key
-        == (json.loads((own.home / "secrets.json").read_text(encoding="utf-8"))["peer_key"])
-    )
+    keys = {f"HEADWATER_{section}__KEY" for section in ("PEER", "WORKER", "CLIENT")}
+    assert found == own.addresses().environment() | {name: found[name] for name in keys}
+    settings = load(environment={"HEADWATER_STATE_FOLDER": str(tmp_path)}, local_stack=local_variables)
+    made = json.loads((own.home / "secrets.json").read_text(encoding="utf-8"))
+    assert (settings.peer.key, settings.worker.key) == (made["peer_key"], made["worker_key"])
+    assert settings.client.key == made["api_key"]
+    assert is_key(made["api_key"])
     assert local_variables(tmp_path / "elsewhere") == {}
 
 
