@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from headwater.observe import metrics
+from headwater.observe import job_metrics
 from headwater.stack.description import compose_file
 from headwater.stack.panels import DASHBOARDS, Dashboard, Panel
 
@@ -60,7 +60,7 @@ def _panel(panel: Panel, number: int, grid: dict[str, int], source: dict[str, st
 
 def _meanings(panel: Panel) -> Iterator[str]:
     """What the registry of metrics says about each metric of the panel, once."""
-    said = {family.name: family.documentation for metric in metrics.ALL for family in metric.describe()}
+    said = {family.name: family.documentation for metric in job_metrics.ALL for family in metric.describe()}
     names = re.findall(r"headwater_\w+", " ".join(panel.lines.values()))
     for name in dict.fromkeys(re.sub(r"_(total|bucket|sum|count)$", "", name) for name in names):
         yield said[name]

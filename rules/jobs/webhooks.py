@@ -49,7 +49,7 @@ def new_secret(random_bytes: bytes) -> str:
     return f"whsec_{base64.b64encode(random_bytes).decode()}"
 
 
-_DISPENSABLE = ("metadata", "prompt", "error")
+_DISPENSABLE = ("metadata", "parameters", "prompt", "error")
 """What may be long in a video: left out of a body that would be too large, in this order. GET shows it."""
 
 

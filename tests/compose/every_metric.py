@@ -9,7 +9,7 @@ import sys
 
 from prometheus_client import Counter, Gauge
 
-from headwater.observe import logs, metrics
+from headwater.observe import job_metrics, logs
 from headwater.observe.http import Health, HttpConfig, ProcessServer
 from headwater.schemas.registry import Registry
 
@@ -22,7 +22,7 @@ LABELS = {
 
 def main() -> None:
     logs.configure(level="critical")
-    for metric in metrics.ALL:
+    for metric in job_metrics.ALL:
         names = metric._labelnames
         choices = [LABELS.get(name, (f"a-{name}",)) for name in names]
         for number in range(max([len(choice) for choice in choices], default=1)):

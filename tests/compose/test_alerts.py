@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headwater.observe import metrics
+from headwater.observe import job_metrics
 from headwater.stack.description import compose_file
 
 HOME = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ ISSUE = {
 def exported() -> dict[str, set[str]]:
     """The name of each series that our processes export, with its labels."""
     series: dict[str, set[str]] = {}
-    for metric in metrics.ALL:
+    for metric in job_metrics.ALL:
         for family in metric.describe():
             suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}.get(family.type, [""])
             for suffix in suffixes:
@@ -89,7 +89,7 @@ def test_a_runbook_is_one_page_that_ends_with_the_proof(page: Path) -> None:
 
 @pytest.mark.parametrize("page", RUNBOOKS.values(), ids=RUNBOOKS.keys())
 def test_a_runbook_names_metrics_that_exist(page: Path) -> None:
-    families = exported().keys() | {family.name for metric in metrics.ALL for family in metric.describe()}
+    families = exported().keys() | {family.name for metric in job_metrics.ALL for family in metric.describe()}
     assert named(page.read_text("utf-8")) <= families
 
 

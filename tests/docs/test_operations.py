@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException
 from headwater.connectors.catalog import casts, sources, versions
 from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.catalog.config import CatalogConfig
-from headwater.observe import metrics
+from headwater.observe import job_metrics
 from headwater.rules.errors import Fenced
 from headwater.settings import Settings, load
 
@@ -73,7 +73,7 @@ def test_the_names_of_librdkafkas_settings_are_right() -> None:
 
 
 def test_metrics_of_the_page_exist() -> None:
-    known = {family.name for metric in metrics.ALL for family in metric.describe()}
+    known = {family.name for metric in job_metrics.ALL for family in metric.describe()}
     assert set(re.findall(r"\bheadwater_\w+", PAGE)) <= known
 
 
