@@ -7,6 +7,7 @@ Times are seconds; clocks and chance are arguments.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,8 +15,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from random import Random
-
-from blake3 import blake3
 
 from headwater.rules.jobs.states import JobState
 
@@ -38,8 +37,9 @@ def webhook_type(state: JobState) -> str:
 
 
 def webhook_id(job: str, kind: str) -> str:
-    """The same whoever writes it and however often it is sent: receivers drop what they have seen."""
-    return f"wh_{blake3(f'{job}.{kind}'.encode()).hexdigest()[:32]}"
+    """The same whoever writes it and however often it is sent: receivers drop what they have seen. SHA-256, because
+    the database makes it too."""
+    return f"wh_{hashlib.sha256(f'{job}.{kind}'.encode()).hexdigest()[:32]}"
 
 
 def new_secret(random_bytes: bytes) -> str:

@@ -1,0 +1,1 @@
+"""The sender of webhooks: tells tenants' endpoints how their jobs ended."""
