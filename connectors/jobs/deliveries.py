@@ -102,7 +102,10 @@ def take(transaction: Transaction, sender: str, chosen: Sequence[Due], hold_seco
         """,
         [sender, hold_seconds, [one.delivery for one in chosen]],
     )
-    return [Delivery(*row[:7], tuple(row[7]), row[8]) for row in rows]
+    return [
+        Delivery(delivery, endpoint, tenant, job, kind, url, attempts, tuple(secrets), disabled)
+        for delivery, endpoint, tenant, job, kind, url, attempts, secrets, disabled in rows
+    ]
 
 
 def note(transaction: Transaction, sender: str, outcomes: Sequence[Outcome]) -> None:
