@@ -10,9 +10,11 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
+from processes import Ended, wait_until
+
 from chaos import servers as all_servers
 from chaos.evidence import Pause
-from chaos.members import Ended, Members, wait_until
+from chaos.members import Members
 from chaos.servers import Servers
 from headwater.stack.addresses import Addresses
 

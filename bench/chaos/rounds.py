@@ -10,12 +10,13 @@ from pathlib import Path
 from random import Random
 
 import psycopg
+from processes import wait_until
 
 from chaos.checker import Finding, judge
 from chaos.evidence import Evidence
 from chaos.faults import Deck, Fault, Inflict
 from chaos.gather import Gatherer
-from chaos.members import DATASET, Members, wait_until
+from chaos.members import DATASET, Members
 from chaos.servers import Servers
 from chaos.workload import Workload
 

@@ -1,4 +1,4 @@
-"""The four servers of a stack of its own, each behind a proxy; they can be killed and started again."""
+"""The servers of a stack of its own, each behind a proxy; they can be killed and started again."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ class ProxiedKafka(kafka.Kafka):
 
 
 class Servers:
-    """Started where the block begins, gone where it ends. ``addresses`` lead through the proxies, ``direct`` do not."""
+    """Started where the block begins, gone where it ends. ``addresses`` lead through the proxies, ``direct`` do not.
+    Of those that ``names`` leaves out there is the address, and nothing behind it."""
 
-    def __init__(self, home: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, home: Path, report: Callable[[str], None], names: tuple[str, ...] = NAMES) -> None:
         home.mkdir(parents=True)
+        self.names = names
         self.traffic = Traffic()
         self._report = report
         self._place = Place(home.resolve(), Ports.free(), Secrets.of(home))
@@ -56,7 +58,7 @@ class Servers:
                 getattr(outside, name),
                 self.traffic.observer if name == "s3" else None,
             )
-            for name in ("kafka", "postgres", "s3", "lakefs")
+            for name in names
         }
         self._servers: dict[str, Server] = {
             "kafka": ProxiedKafka(outside.kafka),
@@ -78,9 +80,11 @@ class Servers:
 
     def __enter__(self) -> Servers:
         try:
-            for server in self._servers.values():
-                server.prepare(lambda step: None if step.seconds else self._report(f"{step.program}: {step.action}"))
-            self.start(NAMES)
+            for name in self.names:
+                self._servers[name].prepare(
+                    lambda step: None if step.seconds else self._report(f"{step.program}: {step.action}")
+                )
+            self.start()
             create_database(self._place.addresses().postgres, urlsplit(self.direct.postgres).path.strip("/"))
             create_bucket(self.direct.s3)
         except BaseException:
@@ -91,7 +95,7 @@ class Servers:
     def __exit__(self, *_: object) -> None:
         for proxy in self.proxies.values():
             proxy.close()
-        for name in reversed(NAMES):
+        for name in reversed(self.names):
             # Nobody needs their data any more; PostgreSQL would leave its shared memory behind.
             polite = self._servers[name].stop_signal if name == "postgres" else signal.SIGKILL
             processes.stop(name, self._place.home, polite=polite)
@@ -103,11 +107,11 @@ class Servers:
             with suppress(ProcessLookupError):
                 os.killpg(os.getpgid(running.pid), signal.SIGKILL)
 
-    def start(self, names: tuple[str, ...] = NAMES) -> None:
-        """Start those of them that do not run, and wait until each answers."""
+    def start(self) -> None:
+        """Start those that do not run, and wait until each answers."""
         addresses = self._place.addresses()
-        later = [name for name in names if name == "lakefs"]
-        for some in ([name for name in names if name != "lakefs"], later):
+        later = [name for name in self.names if name == "lakefs"]
+        for some in ([name for name in self.names if name != "lakefs"], later):
             for name in some:
                 self._patiently(name, addresses)
             for name in some:

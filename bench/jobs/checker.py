@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import pairwise
 from typing import TypeVar
-
-from blake3 import blake3
 
 from jobs.evidence import Change, Evidence, Job
 
@@ -240,7 +239,7 @@ def _webhooks(evidence: Evidence, jobs: Mapping[str, Job]) -> Iterator[Finding]:
 
 
 def _webhook_id(job: str, type: str) -> str:
-    return "wh_" + blake3(f"{job}.{type}".encode()).hexdigest()[:32]
+    return "wh_" + sha256(f"{job}.{type}".encode()).hexdigest()[:32]
 
 
 def _log(evidence: Evidence, jobs: Mapping[str, Job]) -> Iterator[Finding]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, TypeVar
-
-from blake3 import blake3
 
 from jobs.checker import judge
 from jobs.evidence import (
@@ -49,7 +48,7 @@ def _row(job: str, tenant: str, state: str, version: int, epoch: int) -> Job:
 
 
 def webhook_id(job: str, type: str) -> str:
-    return "wh_" + blake3(f"{job}.{type}".encode()).hexdigest()[:32]
+    return "wh_" + sha256(f"{job}.{type}".encode()).hexdigest()[:32]
 
 
 _WAYS = {

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 from chaos.faults import DECK, KINDS, LONG_SECONDS, Deck, Fault, Inflicted, explains
-from chaos.members import Ended, Members
+from chaos.members import Members
+from processes import Ended
 
 from headwater.stack.addresses import Addresses
 
