@@ -45,13 +45,21 @@ Transaction = Connection[TupleRow]
 class Catalog:
     """A pool of connections. Safe for threads; close it once."""
 
-    def __init__(self, config: CatalogConfig, *, application: str = "headwater") -> None:
+    package = "headwater.connectors.catalog"
+    """Beside which module the folder of migrations is."""
+    name, setting = "the catalog", "catalog.dsn (or HEADWATER_POSTGRES)"
+    """What errors call it, and what says where it is."""
+
+    def __init__(self, config: CatalogConfig, *, application: str = "headwater", options: str = "") -> None:
+        """``options``: of each session, as libpq takes them (``-c name=value …``), after those of the DSN."""
         self.config = config
+        given = conninfo_to_dict(config.dsn)
+        session = {"options": f"{given.get('options', '')} {options}".strip()} if options else {}
         self._pool = ConnectionPool(
             min_size=0,
             max_size=config.connections,
             timeout=config.connect_seconds,
-            kwargs={"application_name": application} | _GONE_WITHOUT_A_WORD | conninfo_to_dict(config.dsn),
+            kwargs={"application_name": application} | _GONE_WITHOUT_A_WORD | given | session,
             open=False,
         )
         self._pool.open()
@@ -70,9 +78,9 @@ class Catalog:
             raise
         except psycopg.errors.UndefinedTable as error:
             raise NotFound(
-                f"the catalog at {without_password(self.config.dsn)} lacks a table: {error.diag.message_primary}",
+                f"{self.name} at {without_password(self.config.dsn)} lacks a table: {error.diag.message_primary}",
                 kept="Nothing was written.",
-                advice="Run `headwater up`: it brings the catalog's tables up to date.",
+                advice="Run `headwater up`: it brings the tables up to date.",
             ) from error
         except PoolTimeout as error:
             raise self._mapped(self._connection_failure() or error) from error
@@ -91,14 +99,14 @@ class Catalog:
         where = without_password(self.config.dsn)
         if _REFUSAL.search(str(error)):
             return Refused(
-                f"the catalog at {where} refused the connection: {str(error).strip()}",
+                f"{self.name} at {where} refused the connection: {str(error).strip()}",
                 kept="Nothing was written.",
-                advice="Set catalog.dsn (or HEADWATER_POSTGRES) to a database and a role that may connect.",
+                advice=f"Set {self.setting} to a database and a role that may connect.",
             )
         return Unavailable(
-            f"the catalog at {where} does not answer: {str(error).strip()}",
+            f"{self.name} at {where} does not answer: {str(error).strip()}",
             kept="What was committed before is kept.",
-            advice="Check that PostgreSQL runs and that catalog.dsn (or HEADWATER_POSTGRES) names it.",
+            advice=f"Check that PostgreSQL runs and that {self.setting} names it.",
         )
 
     def migrate(self) -> list[str]:
@@ -107,7 +115,7 @@ class Catalog:
         Safe to run from many processes at once: an advisory lock lets one work and the others find it done.
         """
         applied: list[str] = []
-        for name, text in _migrations():
+        for name, text in _migrations(self.package):
             with self.transaction() as transaction:
                 transaction.execute("SELECT pg_advisory_xact_lock(hashtext('headwater migrations'))")
                 transaction.execute(
@@ -131,7 +139,7 @@ class Catalog:
         self.close()
 
 
-def _migrations() -> list[tuple[str, bytes]]:
-    folder = files("headwater.connectors.catalog") / "migrations"
+def _migrations(package: str) -> list[tuple[str, bytes]]:
+    folder = files(package) / "migrations"
     entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda e: e.name)
     return [(entry.name.removesuffix(".sql"), entry.read_bytes()) for entry in entries]
