@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from json import load
@@ -21,13 +20,12 @@ from urllib.request import urlopen
 import psycopg
 import pyarrow.parquet as pq
 from blake3 import blake3
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from whole_log import records
 
 from chaos.evidence import Delta, Evidence, Held, OnDisk, Shown, Version
 from chaos.journal import Journal, Path, State
 from chaos.members import DATASET, PREFIX, SOURCE
 from chaos.traffic import Traffic
-from headwater.schemas import codec
 from headwater.schemas.records import DatasetVersion, DeadLetter, FileChange, Record
 from headwater.stack.addresses import Addresses
 from headwater.stack.s3 import client
@@ -119,36 +117,8 @@ class Gatherer:
                     yield path, OnDisk(state, found.st_mtime_ns, found.st_mode & 0o7777)
 
     def log(self) -> Iterator[Record]:
-        """Every record that a read_committed reader sees, of every topic."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.kafka,
-                "group.id": "checker",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-            }
-        )
-        topics = {
-            name: len(topic.partitions)
-            for name, topic in consumer.list_topics(timeout=20).topics.items()
-            if name.startswith(PREFIX)
-        }
-        left = {(name, number) for name, count in topics.items() for number in range(count)}
-        consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for name, number in left])
-        try:
-            deadline = time.monotonic() + 60
-            while left:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"no end of {sorted(left)} within 60 s")
-                for message in consumer.consume(1000, timeout=0.2):
-                    error = message.error()
-                    if error is None:
-                        yield codec.decode(message.value())
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        left.discard((message.topic(), message.partition()))
-        finally:
-            consumer.close()
+        """Every record of every topic of ours."""
+        return records(self.kafka, lambda topic: topic.startswith(PREFIX))
 
     def _versions(self, connection: psycopg.Connection[Any]) -> list[Version]:
         deltas: dict[int, list[Delta]] = {}
