@@ -90,16 +90,16 @@ def content(size: int) -> bytes:
     return b"".join(number.to_bytes(8, "little") for number in range(-(-size // 8)))[:size]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kafka(stack: Any) -> Kafka:
     kafka = Kafka(KafkaConfig(stack.kafka, prefix=f"t{uuid.uuid4().hex[:8]}."))
     apply(kafka, (CAST_MANIFESTS,))
     return kafka
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dsn(stack: Any) -> str:
-    """One catalog for all tests of the session, as there is one log: an epoch belongs to one cast."""
+    """One catalog for all tests of the module, as there is one log: an epoch belongs to one cast."""
     name = f"t{uuid.uuid4().hex[:12]}"
     create_database(stack.postgres, name)
     return database_address(stack.postgres, name)

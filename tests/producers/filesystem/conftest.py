@@ -122,14 +122,14 @@ class Cloud:
         self._consumer.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kafka(stack: Any) -> Kafka:
     kafka = Kafka(KafkaConfig(stack.kafka, prefix=f"t{uuid.uuid4().hex[:8]}."))
     apply(kafka, TOPICS)
     return kafka
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def catalog(stack: Any) -> Iterator[Catalog]:
     name = f"t{uuid.uuid4().hex[:12]}"
     create_database(stack.postgres, name)
@@ -149,7 +149,7 @@ def cloud(kafka: Kafka, catalog: Catalog, source: str) -> Iterator[Cloud]:
         yield cloud
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def make_cloud(kafka: Kafka, catalog: Catalog) -> Callable[[str], Any]:
     """The cloud side of a source, for tests that have many."""
     return lambda source: closing(Cloud(kafka, catalog, source))

@@ -83,7 +83,7 @@ class Nursery:
         self._process.communicate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nursery(kafka: Kafka, catalog: Catalog) -> Iterator[Nursery]:
     nursery = Nursery(kafka, catalog)
     yield nursery
