@@ -50,24 +50,22 @@ def listed(
     transaction: Transaction,
     tenant: str,
     *,
-    after: tuple[int, str] | None,
+    after: str | None,
     limit: int,
     states: Sequence[JobState] | None = None,
     oldest_first: bool = False,
 ) -> list[JobView]:
-    """At most ``limit`` jobs of a tenant that it did not delete, the newest first. ``after``: created_at in
-    microseconds since 1970, and job, of the last one of the page before."""
+    """At most ``limit`` jobs of a tenant that it did not delete, the newest first: ids sort by time. ``after``: the
+    last job of the page before."""
     sign, order = (">", "ASC") if oldest_first else ("<", "DESC")
     condition, values = "WHERE j.tenant = %s AND j.deleted_at IS NULL", [tenant]  # type: tuple[str, list[object]]
     if after is not None:
-        condition += f" AND (j.created_at, j.job) {sign} ({_moment()}, %s)"
-        values += [*after]
+        condition += f" AND j.job {sign} %s"
+        values.append(after)
     if states is not None:
         condition += " AND j.state = ANY(%s)"
         values.append([str(state) for state in states])
-    return rows.views(
-        transaction, f"{condition} ORDER BY j.created_at {order}, j.job {order} LIMIT %s", [*values, limit]
-    )
+    return rows.views(transaction, f"{condition} ORDER BY j.job {order} LIMIT %s", [*values, limit])
 
 
 def attempts(transaction: Transaction, tenant: str, job: str) -> list[Attempt]:
@@ -80,8 +78,3 @@ def attempts(transaction: Transaction, tenant: str, job: str) -> list[Attempt]:
         WHERE a.job = %s AND j.tenant = %s ORDER BY a.epoch
     """
     return rows.selected(transaction, Attempt, query, [job, tenant])
-
-
-def _moment() -> str:
-    """Microseconds to a time without a float between them."""
-    return "'epoch'::timestamptz + %s * interval '1 microsecond'"

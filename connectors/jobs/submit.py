@@ -100,20 +100,18 @@ def submit(transaction: Transaction, submission: Submission) -> Submitted:
     if created_at is not None:
         return Submitted(SubmitOutcome.new, _view(submission, created_at))
     # Its row was there, or a moment ago: the sweeper took it, in which case the client may try again.
-    return replayed(transaction, submission) or Submitted(SubmitOutcome.in_flight)
+    before = earlier(transaction, submission.tenant, submission.idempotency_key, submission.fingerprint)
+    return before or Submitted(SubmitOutcome.in_flight)
 
 
-def replayed(transaction: Transaction, submission: Submission) -> Submitted | None:
-    """What the key of this submission made before, or what it conflicts with; None for a new key, or none."""
-    if submission.idempotency_key is None:
-        return None
+def earlier(transaction: Transaction, tenant: str, key: str, fingerprint: bytes | None) -> Submitted | None:
+    """What the key made before, or what it conflicts with; None for a new key."""
     row = transaction.execute(
-        "SELECT job, fingerprint FROM idempotency WHERE tenant = %s AND key = %s",
-        [submission.tenant, submission.idempotency_key],
+        "SELECT job, fingerprint FROM idempotency WHERE tenant = %s AND key = %s", [tenant, key]
     ).fetchone()
     if row is None:
         return None
-    if bytes(row[1]) != submission.fingerprint:
+    if bytes(row[1]) != fingerprint:
         return Submitted(SubmitOutcome.conflict)
     return Submitted(SubmitOutcome.replayed, rows.views(transaction, "WHERE j.job = %s", [row[0]])[0])
 

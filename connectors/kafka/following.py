@@ -62,5 +62,13 @@ class Following:
             raise self._kafka.mapped(failure, asked="Topics were being followed.")
         return messages
 
+    def broker_answers(self, within_seconds: float) -> bool:
+        """A consumer that hears nothing looks like one that has nothing to hear: ask, where there is a suspicion."""
+        try:
+            self._consumer.list_topics(next(iter(self._positions))[0], timeout=within_seconds)
+        except KafkaException:
+            return False
+        return True
+
     def close(self) -> None:
         self._consumer.close()

@@ -42,6 +42,7 @@ class Kind(Enum):
     not_final = (409, "The job has not ended")
     already_final = (409, "The job has ended")
     in_flight = (409, "A request with this idempotency key is under way")
+    superseded = (409, "A newer start of this worker is registered")
     gone = (410, "The video is not kept any more")
     too_large = (413, "The body is too large")
     unsupported_media_type = (415, "The body must be JSON")
