@@ -11,9 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from headwater.connectors.models.noop import Noop, NoopConfig
 from headwater.connectors.models.protocol import Model
+from headwater.connectors.models.testcard.model import Testcard, TestcardConfig
 from headwater.rules.errors import BadSettings
 
 BACKENDS: dict[str, tuple[type[Any], Callable[[Any], Model]]] = {
+    "testcard": (TestcardConfig, Testcard),
     "noop": (NoopConfig, Noop),
 }
 """By the name that ``--model`` takes: its settings, and what makes it of them."""

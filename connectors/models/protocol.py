@@ -123,7 +123,7 @@ def failure_of(error: Exception, otherwise: str = "model_failed") -> Failure:
     """What an exception of a model means, as far as its words betray it."""
     if isinstance(error, ModelError):
         return error.failure
-    said = str(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+    said = str(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}".removesuffix(": ")
     return Failure(code_in(said) or otherwise, shortened(said))
 
 
