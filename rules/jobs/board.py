@@ -16,7 +16,7 @@ from headwater.rules.jobs.waiting import sort_key
 
 KEYS = 33
 """Of a tenant's sort keys: a place is right within a 32nd of what the tenant has waiting."""
-SAMPLE = 1_024
+SAMPLE = 256
 """So many keys are looked at for these."""
 
 

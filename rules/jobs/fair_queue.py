@@ -1,19 +1,21 @@
 """Who is next: weighted fair queueing between tenants, and inside a tenant the order of ``sort_key``.
 
 Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each tenant has a start tag, which a grant moves on by the
-job's cost over the tenant's weight; the least tag is served; who comes back after having had nothing to do starts at
-the tag that was served last, so that silence saves up nothing. Hence, for two tenants that both wait all along,
+job's cost over the tenant's weight; the least tag is served. Hence, for two tenants that both wait all along,
 
     | served_a / weight_a - served_b / weight_b |  <=  cost_a / weight_a + cost_b / weight_b
 
 in GPU seconds, cost being the largest single job of each, whatever else the pool does. A batch (``shape``) may take a
 job out of this order: it is charged like any other, and the batch's first job never is out of it, which adds at most
 one batch to the bound.
+
+Who comes, or comes back, starts at the oldest tag of the jobs that run: it goes before those who hold the slots until
+it holds its share of them, and silence saves up no more than that (decisions/290).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -81,10 +83,13 @@ class FairQueue:
         self._tenants: dict[str, _Tenant] = {}
         self._limits: Mapping[str, Limits] = {}
         self._order: list[tuple[float, str]] = []
-        self._virtual = 0.0
+        self._served: deque[float] = deque([0.0])
+        """The tags served last, as many as jobs run."""
+        self._running = 0
         self._models: Counter[str] = Counter()
         self._shapes: Counter[Shape] = Counter()
         self._by_latest_start = LazyHeap(self._live)
+        self._by_age = LazyHeap(self._live)
         self._by_not_before = LazyHeap(self._later)
 
     def __len__(self) -> int:
@@ -93,6 +98,11 @@ class FairQueue:
 
     def get(self, job: str) -> WaitingJob | None:
         return self._live.get(job) or self._later.get(job)
+
+    def oldest_us(self) -> int | None:
+        """Since when the one waits that waits longest."""
+        head = self._by_age.head()
+        return head[0] if head is not None else None
 
     def put(self, job: WaitingJob, now_us: int) -> None:
         """It waits from now on, or from its ``not_before_us``. An older version of it goes; a newer one stays."""
@@ -165,12 +175,16 @@ class FairQueue:
         known = self._tenants.get(tenant)
         if known is not None and known.running > 0:
             known.running -= 1
+            self._running -= 1
+            self._forget_served()
             self._unblock(tenant)
 
     def set_running(self, running: Mapping[str, int]) -> None:
         """How many run of each tenant; of others none."""
         for name in running:
             self._tenant(name)
+        self._running = sum(running.values())
+        self._forget_served()
         for name, tenant in self._tenants.items():
             tenant.running = running.get(name, 0)
             self._unblock(name)
@@ -181,7 +195,7 @@ class FairQueue:
         for name, tenant in list(self._tenants.items()):
             tenant.limits = limits.get(name, _USUAL)
             tenant.held = False
-            if not tenant.queued and not tenant.running and tenant.start <= self._virtual:
+            if not tenant.queued and not tenant.running and tenant.start <= self._served[0]:
                 del self._tenants[name]
             else:
                 self._unblock(name)
@@ -205,11 +219,13 @@ class FairQueue:
         name, job = passed[-1], found.job
         tenant = self._tenants[name]
         if in_order:
-            self._virtual = max(self._virtual, tenant.start)
             for other in passed:
                 self._tenants[other].start = max(self._tenants[other].start, tenant.start)
+            self._served.append(max(tenant.start, self._served[-1]))
         tenant.start += job.charge / tenant.limits.weight
         tenant.running += 1
+        self._running += 1
+        self._forget_served()
         tenant.lanes.took(found)
         self._remove(job)
 
@@ -221,6 +237,7 @@ class FairQueue:
         tenant.cost += job.charge
         self._models[job.model] += 1
         self._shapes[job.shape] += 1
+        self._by_age.push(job.queued_us, job)
         if job.deadline_us is not None:
             self._by_latest_start.push(latest_start_us(job.deadline_us, job.cost_seconds), job)
         self._unblock(job.tenant)
@@ -239,15 +256,19 @@ class FairQueue:
         tenant = self._tenants.get(name)
         if tenant is None:
             lanes, limits = Lanes(self._live), self._limits.get(name, _USUAL)
-            tenant = self._tenants[name] = _Tenant(lanes, limits, self._virtual)
+            tenant = self._tenants[name] = _Tenant(lanes, limits, self._served[0])
         return tenant
 
     def _unblock(self, name: str) -> None:
-        """Give it a place in the order if it has none and should: not before the tag that was served last."""
+        """Give it a place in the order if it has none and should."""
         tenant = self._tenants[name]
         if tenant.place is None and tenant.may_be_served:
-            tenant.start = max(tenant.start, self._virtual)
+            tenant.start = max(tenant.start, self._served[0])
             self._place(name, tenant)
+
+    def _forget_served(self) -> None:
+        while len(self._served) > max(1, self._running):
+            self._served.popleft()
 
     def _place(self, name: str, tenant: _Tenant) -> None:
         if tenant.may_be_served:

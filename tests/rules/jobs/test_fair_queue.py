@@ -105,11 +105,34 @@ def test_who_had_nothing_to_do_has_saved_up_nothing() -> None:
         queue.put(a_job(f"busy{at}", "busy"), 0)
     queue.put(a_job("idle", "idle"), 0)
     for _ in range(51):
-        queue.take(ANY, 0)
+        job = queue.take(ANY, 0)
+        assert job is not None
+        queue.ended(job.tenant)
     for at in range(50):
         queue.put(a_job(f"idle{at}", "idle"), 0)
     next_ones = Counter(job.tenant for _ in range(20) if (job := queue.take(ANY, 0)) is not None)
     assert abs(next_ones["busy"] - next_ones["idle"]) <= 2
+
+
+@pytest.mark.parametrize("slots", [2, 4, 16])
+def test_who_comes_gets_its_share_of_the_slots_first_then_as_much_as_the_others(slots: int) -> None:
+    queue = FairQueue()
+    for at in range(200):
+        queue.put(a_job(f"flood{at}", "flood", queued_us=at), 0)
+    running = [queue.take(ANY, 0) for _ in range(slots)]
+    for at in range(100):
+        queue.put(a_job(f"few{at}", "few", queued_us=at), 0)
+    served = Counter()
+    for turn in range(100):
+        done = running.pop(0)
+        assert done is not None
+        queue.ended(done.tenant)
+        running.append(queue.take(ANY, 0))
+        assert running[-1] is not None
+        served[running[-1].tenant] += 1
+        if turn + 1 == slots // 2:
+            assert served == {"few": slots // 2}
+    assert slots // 2 - 2 <= served["few"] - served["flood"] <= slots + 2, "and no more than the slots, ever"
 
 
 def test_who_cannot_be_served_by_these_workers_saves_up_nothing_either() -> None:
