@@ -36,7 +36,7 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.name == "list":
         for name, sentence in known.items():
-            print(f"{name:<14}{sentence}")
+            print(f"{name:<16}{sentence}")
         return 0
     logs.configure(level="error")
     try:

@@ -58,7 +58,7 @@ def cpu_seconds() -> Iterator[dict[str, float]]:
 
 def _cpu_by_process() -> dict[tuple[int, str], float]:
     """By pid and name. Our own processes are children of this one; the servers are found by their names, whosever."""
-    ours = {child.pid for child in psutil.Process().children()}
+    ours = {child.pid for child in psutil.Process().children(recursive=True)}
     seconds: dict[tuple[int, str], float] = {}
     for process in psutil.process_iter(["pid", "cmdline", "cpu_times"]):
         pid, command, times = (process.info[name] for name in ("pid", "cmdline", "cpu_times"))
@@ -68,8 +68,13 @@ def _cpu_by_process() -> dict[tuple[int, str], float]:
 
 
 def _ours(command: list[str]) -> str | None:
-    known = {"sync": "agent", "upload-": "upload", "verify-": "verify"}
-    return next((name for start, name in known.items() for word in command if word.startswith(start)), None)
+    return next((name for start, name in _OURS.items() for word in command if word.startswith(start)), None)
+
+
+_OURS = {"sync": "agent", "upload-": "upload", "verify-": "verify", "headwater.consumers.worker.host": "model"} | {
+    name: name for name in ("api", "outbox", "dispatch", "sweep", "webhooks", "worker")
+}
+"""The name of a process of ours by how a word of its command line begins."""
 
 
 def _server(command: list[str]) -> str | None:
