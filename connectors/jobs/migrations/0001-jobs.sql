@@ -205,6 +205,7 @@ CREATE TABLE deliveries (                     -- the trigger below writes one fo
     last_status   int,
     last_error    text,
     created_at    timestamptz NOT NULL DEFAULT now(),
+    begun_at      timestamptz NOT NULL DEFAULT now(),   -- of its schedule: a replay begins anew
     ended_at      timestamptz
 ) WITH (fillfactor = 70);
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE state = 'pending';
