@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg import Connection
@@ -132,7 +132,7 @@ class Catalog:
     def close(self) -> None:
         self._pool.close()
 
-    def __enter__(self) -> Catalog:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -27,11 +27,19 @@ class Found:
 
 
 def about(
-    kafka: Kafka, topic: Topic, key: bytes, since_ms: int, until_ms: int | None, wanted: Callable[[Record], bool]
+    kafka: Kafka,
+    topic: Topic,
+    key: bytes,
+    since_ms: int,
+    until_ms: int | None,
+    wanted: Callable[[Record], bool],
+    *,
+    placed_by: bytes | None = None,
 ) -> Found:
-    """The wanted records with this key between two times; ``until_ms`` None: up to the end."""
+    """The wanted records with this key between two times; ``until_ms`` None: up to the end. ``placed_by``: whose hash
+    names the partition, where that is not the key."""
     places = offsets.partitions(kafka, topic.name)
-    place = places[partition_of(key, len(places))]
+    place = places[partition_of(placed_by or key, len(places))]
     found: list[Seen] = []
     count = 0
     for message in islice(messages(kafka, offsets.at_time(kafka, [place], since_ms)), MOST_RECORDS):

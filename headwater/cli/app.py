@@ -22,13 +22,16 @@ from headwater.cli import (
     fleet,
     group,
     inspect,
+    jobs,
     lag,
     peer,
+    pools,
     processes,
     progress,
     registry,
     run,
     sync,
+    tenants,
     topics,
     trace,
     transactions,
@@ -65,9 +68,10 @@ def headwater(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, and log all.")] = False,
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
-    """Keeps a dataset in step with a folder, over an Apache Kafka log: each version verified byte for byte.
+    """Keeps a dataset in step with a folder, casts files to many hosts, has videos made: over an Apache Kafka log.
 
-    Begin with `headwater up`, then `headwater sync FOLDER --source NAME`, then `headwater progress`.
+    Begin with `headwater up`, then `headwater sync FOLDER --source NAME`, then `headwater progress`; or with
+    `headwater worker --pool demo --model testcard`, then `headwater jobs submit "a red fox" --model testcard --watch`.
     """
     from headwater.observe import logs
 
@@ -77,6 +81,7 @@ def headwater(
 
 
 _RUN, _CARRY, _CAST = "Bring it up", "Carry files", "One file to many hosts"
+_JOBS = "Have videos made"
 _LOOK, _VERSIONS = "Look into the log", "Versions of a dataset"
 app.command("up", rich_help_panel=_RUN)(processes.up)
 app.command("down", rich_help_panel=_RUN)(processes.down)
@@ -90,6 +95,9 @@ app.command("consent", rich_help_panel=_CARRY)(consent.consent)
 app.command("progress", rich_help_panel=_CARRY)(progress.progress)
 app.add_typer(cast.app, name="cast", rich_help_panel=_CAST)
 app.command("peer", rich_help_panel=_CAST)(peer.peer)
+app.add_typer(jobs.app, name="jobs", rich_help_panel=_JOBS)
+app.add_typer(pools.app, name="pools", rich_help_panel=_JOBS)
+app.add_typer(tenants.app, name="tenants", rich_help_panel=_JOBS)
 app.add_typer(topics.app, name="topics", rich_help_panel=_LOOK)
 app.command("fleet", rich_help_panel=_LOOK)(fleet.fleet)
 app.command("lag", rich_help_panel=_LOOK)(lag.lag)

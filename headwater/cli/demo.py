@@ -1,4 +1,4 @@
-"""``headwater demo``: the whole river and one cast in a few minutes, on real media."""
+"""``headwater demo``: the whole river, one cast and some videos in a few minutes, on real media."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def demo(
 
     Brings the stack up, carries a folder of photographs and clips into a dataset, edits, renames, deletes and adds
     files while it runs, kills members with kill -9, and checks every byte of the result; then casts one of the files to
-    eight peers in two racks, kills one of them, and checks every byte again. Uses ./headwater.toml and ./.headwater,
-    which `headwater up` goes on with; a demo that runs again starts afresh. Your own folder is only read.
+    eight peers in two racks, kills one of them, and checks every byte again; then has videos made from prompts, kills a
+    worker in the midst of one, and plays the result. Uses ./headwater.toml and ./.headwater, which `headwater up` goes
+    on with; a demo that runs again starts afresh. Your own folder is only read.
     """
     from headwater.demo.show import show
 

@@ -9,10 +9,14 @@ from rich.text import Text
 
 from headwater.cli import output
 
-_GOOD = {"stored", "verified", "published", "recorded", "sent", "sealed", "complete", "installed"}
+_GOOD = {
+    "stored", "verified", "published", "recorded", "sent", "sealed", "complete", "installed",
+    "accepted", "completed", "delivered",
+}  # fmt: skip
 _BAD = {
     "condemned", "excepted", "dead letter", "gone",
     "aborted", "removed", "failed", "refused", "blamed", "stalled", "missing", "source_changed",
+    "lease_lost", "expired", "undelivered",
 }  # fmt: skip
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 if TYPE_CHECKING:  # commands that need no server start without loading any client
+    from headwater.connectors.api.client import Client
     from headwater.connectors.catalog.client import Catalog
+    from headwater.connectors.jobs.database import JobsDatabase
     from headwater.connectors.kafka.client import Kafka
     from headwater.connectors.lakefs.client import LakeFS
     from headwater.connectors.s3.store import ObjectStore
@@ -50,6 +52,19 @@ class Frame:
         from headwater.connectors.catalog.client import Catalog
 
         return self.closing.enter_context(Catalog(self.settings.needed_catalog()))
+
+    @cached_property
+    def jobs(self) -> JobsDatabase:
+        from headwater.connectors.jobs.database import JobsDatabase
+
+        return self.closing.enter_context(JobsDatabase(self.settings.needed_jobs()))
+
+    @cached_property
+    def client(self) -> Client:
+        """The HTTP service of generation jobs, as a tenant uses it."""
+        from headwater.connectors.api.client import Client
+
+        return self.closing.enter_context(Client(self.settings.client))
 
     @cached_property
     def store(self) -> ObjectStore:

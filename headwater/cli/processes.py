@@ -30,9 +30,9 @@ def up(
     """Start what is missing: servers, groups, agents.
 
     The four servers; the catalog's tables and the topics; one member of each group, one committer of each dataset,
-    one agent of each source in the settings. A server whose address the environment names is used as it is. What runs
-    already is left alone. The first time, programs are fetched and built, which takes some minutes. Restarting what
-    dies later is your service manager's work.
+    one agent of each source in the settings; the service of generation jobs, unless jobs.serve is false. A server
+    whose address the environment names is used as it is. What runs already is left alone. The first time, programs are
+    fetched and built, which takes some minutes. Restarting what dies later is your service manager's work.
     """
     from headwater.stack.home import stack_home
     from headwater.stack.live import live
@@ -51,13 +51,15 @@ def up(
     _print_status(the, as_json=as_json)
     if not as_json:
         console.print(
-            "\nNext: `headwater progress`, `headwater lag --watch`, `headwater logs NAME`, `headwater down`.",
+            "\nNext: `headwater progress`, `headwater lag --watch`, `headwater worker --pool demo --model testcard`, "
+            "`headwater logs NAME`, `headwater down`.",
             style="dim",
         )
 
 
 def _prepare(the: Frame, console: Console) -> None:
     """What the servers must hold before a process of ours starts. Safe to repeat."""
+    from headwater.cli.jobs import local
     from headwater.connectors.kafka import topics
     from headwater.schemas.topics import catalogue
 
@@ -66,6 +68,8 @@ def _prepare(the: Frame, console: Console) -> None:
     if mended := topics.apply(the.kafka, catalogue((the.settings.site,))):
         console.print(f"kafka     mended {len(mended)} differences of topics")
     the.store.ensure_bucket()
+    for said in local.prepare(the):
+        console.print(said)
 
 
 def _start_members(the: Frame, console: Console) -> None:
@@ -204,10 +208,11 @@ def logs(
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     """Check this machine, its sources, its S3 server, its peer.
 
-    The peer where a folder for casts is set. Exit code 1 when something would stop us; what would only slow us down is
-    a warning.
+    The peer where a folder for casts is set, and the ports of the service of jobs where it is served. Exit code 1 when
+    something would stop us; what would only slow us down is a warning.
     """
     from headwater.stack.addresses import from_environment
+    from headwater.stack.api_doctor import examine_api
     from headwater.stack.description import Ports
     from headwater.stack.doctor import examine, examine_s3, examine_source
     from headwater.stack.peer_doctor import examine_peer
@@ -221,8 +226,10 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
         checks += examine_s3(the.settings.s3)
     checks += [examine_source(source) for source in the.settings.sources.values()]
     brokers = the.settings.kafka.bootstrap_servers if the.settings.kafka else None
-    running = alive("peer", the.settings.state_folder) is not None
-    checks += examine_peer(the.settings.peer, brokers, running=running)
+    folder = the.settings.state_folder
+    checks += examine_peer(the.settings.peer, brokers, running=alive("peer", folder) is not None)
+    if the.settings.jobs.serve:
+        checks += examine_api(the.settings.api, running=alive("api", folder) is not None)
     if as_json:
         output.print_json(checks)
     else:

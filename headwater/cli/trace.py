@@ -1,4 +1,4 @@
-"""``headwater trace``: what became of one file version, or of one cast, across the log and the catalog."""
+"""``headwater trace``: what became of one file version, one cast or one job, across the log and the catalog."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from headwater.cli import frame, output
 from headwater.cli.cast import tracing
 from headwater.cli.event import Event, line
 from headwater.cli.frame import AsJson, Frame
+from headwater.cli.jobs.tracing import trace_job
 from headwater.rules.errors import BadSettings, NotFound
 from headwater.rules.identity import HASH_BYTES, change_key, display
+from headwater.rules.jobs.ids import is_job
 
 if TYPE_CHECKING:
     from headwater.connectors.catalog.client import Transaction
@@ -39,21 +41,24 @@ def trace(
         str,
         typer.Argument(
             metavar="ID",
-            help="SOURCE/PATH, a content hash (or its first 6 digits or more), EPOCH.SEQ; cast:NAME, cast:NUMBER.",
+            help="SOURCE/PATH, a content hash (or its first 6 digits), EPOCH.SEQ; cast:NAME, cast:NUMBER; a job's id.",
         ),
     ],
     every: Annotated[bool, typer.Option("--all", help="All states of the path, not only the newest.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Follow a file version or a cast across log and catalog.
+    """Follow a file version, a cast or a job across the log.
 
-    Sent by the agent, recorded, stored, verified, in which versions; its exceptions, dead letters and requests. Of a
-    cast: announced, hashed, sealed, who has it, who was blamed. What the log no longer holds is told by the catalog
-    alone.
+    And the catalog. Sent by the agent, recorded, stored, verified, in which versions; its exceptions, dead letters and
+    requests. Of a cast: announced, hashed, sealed, who has it, who was blamed. Of a job (video_…): accepted, granted,
+    claimed, how each attempt ended, who was told. What the log no longer holds is told by the catalog alone.
     """
     the = frame.of(context)
     if identity.startswith(tracing.PREFIX):
         tracing.trace_cast(the, identity, as_json=as_json)
+        return
+    if is_job(identity):
+        trace_job(the, identity, as_json=as_json)
         return
     with the.catalog.transaction() as transaction:
         states = _states(transaction, identity, most=_MOST_STATES if every else 2)

@@ -40,6 +40,7 @@ import platformdirs
 
 from headwater.connectors.api.config import ClientConfig
 from headwater.connectors.catalog.config import CatalogConfig
+from headwater.connectors.jobs.config import JobsConfig
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.connectors.lakefs.config import LakeFSConfig
 from headwater.connectors.s3.config import S3Config
@@ -100,6 +101,7 @@ class Settings(Installation):
     verify: VerifyConfig = field(default_factory=VerifyConfig)
     commit: CommitConfig
     peer: PeerConfig = field(default_factory=PeerConfig)
+    jobs: JobsConfig = field(default_factory=JobsConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
     web: WebConfig = field(default_factory=WebConfig)
     failures: FailurePolicy = field(default_factory=FailurePolicy)
@@ -118,6 +120,9 @@ class Settings(Installation):
 
     def needed_catalog(self) -> CatalogConfig:
         return _present(self.catalog, "catalog.dsn", "HEADWATER_POSTGRES")
+
+    def needed_jobs(self) -> JobsConfig:
+        return self.jobs if self.jobs.dsn else replace(self.jobs, dsn=self.needed_catalog().dsn)
 
     def needed_s3(self) -> S3Config:
         return _present(self.s3, "s3.bucket", "HEADWATER_S3")
