@@ -10,6 +10,7 @@ safe    because the catalog is the queue: a grant compares and sets the job unde
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import time
@@ -84,7 +85,7 @@ class Dispatch:
                     closing(Granting(self._kafka, self._database)) as granting,
                     closing(Boards()) as boards,
                 ):
-                    self._serve(group, granting, Looking(self._database, socket.gethostname()), boards)
+                    self._serve(group, granting, Looking(self._database, _owner()), boards)
             except (Transient, Refused, Fenced) as error:
                 self._start_over_after(error)
         self._board.enter(Phase.stopped)
@@ -197,6 +198,11 @@ class Dispatch:
         return full_jitter(
             self._failures - 1, base_seconds=_RETRY_BASE_SECONDS, most_seconds=_RETRY_MOST_SECONDS, random=self._random
         )
+
+
+def _owner() -> str:
+    """Who has a pool, for people: the process's host and number."""
+    return f"{socket.gethostname()} {os.getpid()}"
 
 
 def _waiting_job(record: JobRequested) -> WaitingJob:
