@@ -44,7 +44,8 @@ class Following:
         An error that came with messages is not raised: they would be lost with it, and it comes again if it lasts.
         """
         try:
-            came = self._consumer.consume(_AT_A_TIME, within_seconds)
+            first = self._consumer.poll(within_seconds)  # ``consume`` would wait all this time for a whole batch
+            came = [] if first is None else [first, *self._consumer.consume(_AT_A_TIME, 0)]
         except KafkaException as failed:
             raise self._kafka.mapped(failed, asked="Topics were being followed.") from failed
         messages: list[Message] = []

@@ -25,7 +25,7 @@ def public_app(service: Service) -> FastAPI:
     app.add_middleware(Keys, callers=service.callers)
     app.add_middleware(Guard, body_bytes=service.config.body_bytes)
     for part in (Submissions(service), Videos(service), Events(service), Deliveries(service), Models(service)):
-        app.include_router(part.router)
+        part.add_to(app)
 
     @app.get("/healthz", responses={200: {"description": "It serves."}})
     def get_health() -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from fastapi import APIRouter, Request, Response
+from fastapi import FastAPI, Request, Response
 
 from headwater.connectors.jobs import deliveries
 from headwater.producers.api.problems import Kind, Problem
@@ -24,12 +24,13 @@ class Deliveries:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.router = APIRouter(prefix="/v1/videos/{video_id}/deliveries", tags=["webhooks"])
-        shown = documents.shown(DeliveryList)
-        self.router.get("", responses=shown)(self.list_deliveries)
-        self.router.post("/{delivery_id}/replay", status_code=202, responses=documents.replayed(DeliveryList))(
-            self.replay_delivery
-        )
+
+    def add_to(self, app: FastAPI) -> None:
+        path, tags = "/v1/videos/{video_id}/deliveries", documents.WEBHOOKS
+        app.get(path, responses=documents.shown(DeliveryList), tags=tags)(self.list_deliveries)
+        app.post(
+            f"{path}/{{delivery_id}}/replay", status_code=202, responses=documents.replayed(DeliveryList), tags=tags
+        )(self.replay_delivery)
 
     def list_deliveries(self, request: Request, video_id: str) -> Response:
         """At most one, once the job has ended: the webhook that tells so."""

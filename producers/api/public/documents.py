@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,6 +14,10 @@ from headwater.producers.api.problems import MEDIA_TYPE, Kind
 from headwater.producers.api.public.shapes import ProblemShape, Video, WebhookBody
 
 Responses = dict[int | str, dict[str, Any]]
+
+VIDEOS: list[str | Enum] = ["videos"]
+WEBHOOKS: list[str | Enum] = ["webhooks"]
+"""Tags: the chapters of the document."""
 
 _SCHEME = "apiKey"
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemShape"}}}}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import anyio
-from fastapi import APIRouter, Header, Request, Response, WebSocket
+from fastapi import FastAPI, Header, Request, Response, WebSocket
 from fastapi.responses import StreamingResponse
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
@@ -64,11 +64,13 @@ class Events:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.router = APIRouter(prefix="/v1/videos", tags=["videos"])
-        self.router.get("/{video_id}/events", response_class=StreamingResponse, responses=documents.stream())(
+
+    def add_to(self, app: FastAPI) -> None:
+        path = "/v1/videos/{video_id}/events"
+        app.get(path, response_class=StreamingResponse, responses=documents.stream(), tags=["videos"])(
             self.stream_events
         )
-        self.router.websocket("/{video_id}/events")(self.socket_events)
+        app.websocket(path)(self.socket_events)
 
     async def stream_events(
         self, request: Request, video_id: str, last_event_id: Annotated[str | None, Header()] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import FastAPI, Response
 
 from headwater.producers.api.problems import Kind, Problem
 from headwater.producers.api.public import documents
@@ -19,9 +19,10 @@ class Models:
 
     def __init__(self, service: Service) -> None:
         self._market = service.market
-        self.router = APIRouter(prefix="/v1/models", tags=["models"])
-        self.router.get("", responses=documents.shown(ModelList))(self.list_models)
-        self.router.get("/{model:path}", responses=documents.shown(Model))(self.get_model)
+
+    def add_to(self, app: FastAPI) -> None:
+        app.get("/v1/models", responses=documents.shown(ModelList), tags=["models"])(self.list_models)
+        app.get("/v1/models/{model:path}", responses=documents.shown(Model), tags=["models"])(self.get_model)
 
     def list_models(self) -> Response:
         """Every model that a worker ever offered here, with what it takes."""

@@ -8,9 +8,10 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import FastAPI, Header, Request, Response
 
 from headwater.connectors.jobs import submit
 from headwater.connectors.jobs.submit import Submission, SubmitOutcome, Submitted
@@ -48,10 +49,11 @@ class Submissions:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.router = APIRouter(tags=["videos"])
-        accepted = documents.accepted(Video)
-        self.router.post("/v1/videos", status_code=202, responses=accepted)(self.create_video)
-        self.router.post("/v1/videos/{video_id}/redrive", status_code=202, responses=accepted)(self.redrive_video)
+
+    def add_to(self, app: FastAPI) -> None:
+        post = partial(app.post, status_code=202, responses=documents.accepted(Video), tags=["videos"])
+        post("/v1/videos")(self.create_video)
+        post("/v1/videos/{video_id}/redrive")(self.redrive_video)
 
     def create_video(self, request: Request, body: VideoRequest, idempotency_key: Key = None) -> Response:
         """Accepts a job: after this answer it reaches a final state that its owner can see."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from starlette.requests import HTTPConnection
 
 from headwater.connectors.jobs import cancel, reading
@@ -43,15 +43,17 @@ class Videos:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.router = APIRouter(prefix="/v1/videos", tags=["videos"])
+
+    def add_to(self, app: FastAPI) -> None:
+        path, tags = "/v1/videos/{video_id}", documents.VIDEOS
         shown = documents.shown(Video)
-        self.router.get("", responses=documents.shown(VideoList))(self.list_videos)
-        self.router.get("/{video_id}", responses=shown)(self.get_video)
-        self.router.delete("/{video_id}", responses=shown)(self.delete_video)
-        self.router.post("/{video_id}/undelete", responses=shown)(self.undelete_video)
-        self.router.post("/{video_id}/cancel", responses=shown)(self.cancel_video)
-        self.router.get("/{video_id}/attempts", responses=documents.shown(AttemptList))(self.list_attempts)
-        self.router.get("/{video_id}/content", status_code=302, responses=documents.redirect())(self.get_content)
+        app.get("/v1/videos", responses=documents.shown(VideoList), tags=tags)(self.list_videos)
+        app.get(path, responses=shown, tags=tags)(self.get_video)
+        app.delete(path, responses=shown, tags=tags)(self.delete_video)
+        app.post(f"{path}/undelete", responses=shown, tags=tags)(self.undelete_video)
+        app.post(f"{path}/cancel", responses=shown, tags=tags)(self.cancel_video)
+        app.get(f"{path}/attempts", responses=documents.shown(AttemptList), tags=tags)(self.list_attempts)
+        app.get(f"{path}/content", status_code=302, responses=documents.redirect(), tags=tags)(self.get_content)
 
     def list_videos(
         self,

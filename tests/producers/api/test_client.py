@@ -22,7 +22,7 @@ def client(served: Any) -> Iterator[Client]:
         yield client
 
 
-def test_a_job_from_its_submission_to_its_deletion(client: Client, served: Any) -> None:
+def test_a_job_from_its_submission_to_its_deletion(client: Client) -> None:
     job = client.submit(_FOX)["id"]
     assert client.get(job)["status"] == "queued"
     assert client.listed()["data"][0]["id"] == job
