@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from headwater.connectors.models.command import Command, CommandConfig
+from headwater.connectors.models.http import Http, HttpConfig
 from headwater.connectors.models.noop import Noop, NoopConfig
 from headwater.connectors.models.protocol import Model
 from headwater.connectors.models.testcard.model import Testcard, TestcardConfig
@@ -16,6 +18,8 @@ from headwater.rules.errors import BadSettings
 
 BACKENDS: dict[str, tuple[type[Any], Callable[[Any], Model]]] = {
     "testcard": (TestcardConfig, Testcard),
+    "http": (HttpConfig, Http),
+    "command": (CommandConfig, Command),
     "noop": (NoopConfig, Noop),
 }
 """By the name that ``--model`` takes: its settings, and what makes it of them."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from blake3 import blake3
 
+from headwater.connectors.models.pausing import pause
 from headwater.connectors.models.protocol import Course, Failure, Outcome, Output, Stopped, Wish, Work
 from headwater.rules.jobs.capabilities import Capabilities
 
@@ -56,7 +57,7 @@ class Noop:
         seconds = max(work.parameters.get("seconds", self._config.seconds) for work in batch)
         steps = _STEPS if seconds else 1
         for step in range(steps):
-            time.sleep(seconds / steps)
+            pause(seconds / steps, batch, course)
             course.step(step + 1, steps)
             if all(course.wish(work) is not Wish.go_on for work in batch):
                 break

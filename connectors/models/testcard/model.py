@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.connectors.models.pausing import pause
 from headwater.connectors.models.protocol import Course, Outcome, Output, Stopped, Wish, Work
 from headwater.connectors.models.testcard import faults
 from headwater.connectors.models.testcard.card import Card
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 _SIZES = ("640x360", "360x640", "1280x720", "720x1280", "320x180", "64x64")
 _SECONDS_PER_PIXEL = 2e-8
 """Of drawing and encoding one frame on one core."""
-_LOOK_SECONDS = 0.05
-"""Between two looks at what is wished, while a slow step is played."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +114,8 @@ class Rendering:
 
     def _wished_to_stop(self) -> bool:
         """Lets the time of a step pass. Who is to leave saves the groups that are not in a checkpoint yet."""
-        due = time.monotonic() + self._step_seconds
-        while (wish := self._course.wish(self._work)) is Wish.go_on and (left := due - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK_SECONDS))
+        pause(self._step_seconds, [self._work], self._course)
+        wish = self._course.wish(self._work)
         if wish is Wish.leave and self._clip.frames > self._saved:
             self._save()
         return wish is not Wish.go_on
