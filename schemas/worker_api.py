@@ -79,6 +79,8 @@ class Claimed(Attempt):
     request: dict[str, Any] = Field(default_factory=dict)
     """prompt, seconds, size, parameters, input_url: as the tenant asked."""
     checkpoint: StoredCheckpoint | None = None
+    crashes: Count = 0
+    """How often this job took a model's process down: it then shares its batch with nobody."""
 
 
 class Claims(Shape):

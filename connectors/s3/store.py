@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal
 
 import obstore
@@ -111,6 +112,14 @@ class ObjectStore:
         """Write small content whose key follows from its bytes (a manifest): writing it again changes nothing."""
         with mapped(self.config, f"PUT {key}"):
             obstore.put(self._objects, key, data, use_multipart=False)
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Write a file of any size whose key has one writer; a large one goes in parts. Repeated it changes nothing.
+
+        Raises Corrupt when other bytes arrived, OSError where the file cannot be read.
+        """
+        with path.open("rb") as file, mapped(self.config, f"PUT {key}"):
+            obstore.put(self._objects, key, file)
 
     def head(self, key: str) -> ObjectHead | None:
         """Size and ETag, or None where there is no such key."""

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
@@ -61,6 +62,18 @@ def test_small_content_is_written_again_without_complaint(store: ObjectStore) ->
     store.put("manifests/x", b"rows")
     store.put("manifests/x", b"rows")
     assert store.get("manifests/x") == b"rows"
+
+
+@pytest.mark.parametrize("size", [0, 1_000, 23 * 1024 * 1024])
+def test_a_file_of_any_size_comes_back_and_may_be_sent_again(store: ObjectStore, tmp_path: Path, size: int) -> None:
+    data = random.Random(size).randbytes(size)
+    path = tmp_path / "video"
+    path.write_bytes(data)
+    for _ in range(2):
+        store.put_file("r/video_1/1/video.mp4", path)
+        assert store.get("r/video_1/1/video.mp4") == data
+    with pytest.raises(FileNotFoundError):
+        store.put_file("x", tmp_path / "nothing")
 
 
 def test_ranges(store: ObjectStore) -> None:
