@@ -30,7 +30,7 @@ from headwater.producers.api.public import documents
 from headwater.producers.api.public.answers import video
 from headwater.producers.api.public.keys import caller
 from headwater.producers.api.public.service import Service
-from headwater.producers.api.public.told import Place, Told, place_of
+from headwater.producers.api.public.stream_event import Place, StreamEvent, place_of
 from headwater.producers.api.public.videos import owned
 from headwater.producers.api.public.watch import Ended
 from headwater.rules.errors import HeadwaterError
@@ -163,4 +163,4 @@ def _after(last_event_id: str | None) -> Place:
 
 
 def _place(view: JobView) -> Place:
-    return Told.of_view(view, 0).place
+    return StreamEvent.of_view(view, 0).place

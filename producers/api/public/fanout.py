@@ -20,7 +20,7 @@ from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.following import Following
 from headwater.observe import logs
 from headwater.producers.api.public.recent import Recent
-from headwater.producers.api.public.told import Place, Told
+from headwater.producers.api.public.stream_event import Place, StreamEvent
 from headwater.producers.api.public.watch import Watch
 from headwater.rules.errors import BadRecord, HeadwaterError
 from headwater.schemas.codec import decode
@@ -81,7 +81,7 @@ class Fanout:
                 if not left:
                     del self._watches[job]
 
-    def since(self, job: str, place: Place) -> list[Told] | None:
+    def since(self, job: str, place: Place) -> list[StreamEvent] | None:
         """What happened after the event at ``place``, if that is still known here."""
         return self._recent.since(job, place)
 
@@ -150,7 +150,7 @@ class Fanout:
             record = decode(value)
         except BadRecord:
             return  # the groups bury it, and say so
-        event = Told.of_record(record) if isinstance(record, JobEvent) else None
+        event = StreamEvent.of_record(record) if isinstance(record, JobEvent) else None
         if event is not None:
             self._recent.keep(event)
             self._tell(event)
@@ -166,11 +166,11 @@ class Fanout:
                 with self._database.quiet() as transaction:
                     views = reading.present(transaction, jobs[at : at + _AT_ONCE])
                 for view in views:
-                    self._tell(Told.of_view(view, now_us))
+                    self._tell(StreamEvent.of_view(view, now_us))
         except HeadwaterError as error:
             log.warning("fanout.not_looked", error=str(error), kept="Streams wait.")
 
-    def _tell(self, event: Told) -> None:
+    def _tell(self, event: StreamEvent) -> None:
         with self._lock:
             watches = tuple(self._watches.get(event.job, ()))
         for watch in watches:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from headwater.producers.api.public.told import Place, Told
+from headwater.producers.api.public.stream_event import Place, StreamEvent
 
 JOBS = 4_096
 """At 100 jobs a second a reconnect within half a minute finds everything."""
@@ -22,9 +22,9 @@ class Recent:
         self._jobs = jobs
         self._events = events
         self._lock = Lock()
-        self._told: OrderedDict[str, list[Told]] = OrderedDict()
+        self._told: OrderedDict[str, list[StreamEvent]] = OrderedDict()
 
-    def keep(self, event: Told) -> None:
+    def keep(self, event: StreamEvent) -> None:
         with self._lock:
             events = self._told.setdefault(event.job, [])
             self._told.move_to_end(event.job)
@@ -34,7 +34,7 @@ class Recent:
             if len(self._told) > self._jobs:
                 self._told.popitem(last=False)
 
-    def since(self, job: str, place: Place) -> list[Told] | None:
+    def since(self, job: str, place: Place) -> list[StreamEvent] | None:
         """What came after the event at ``place``; None where that is not known: too old, or never heard."""
         with self._lock:
             events = self._told.get(job, [])
@@ -48,4 +48,4 @@ class Recent:
             self._told.clear()
 
 
-_place: Callable[[Told], Place] = lambda event: event.place  # noqa: E731
+_place: Callable[[StreamEvent], Place] = lambda event: event.place  # noqa: E731

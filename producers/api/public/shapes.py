@@ -30,7 +30,9 @@ class VideoRequest(BaseModel):
     input_url: str | None = Field(None, max_length=2_048, description="An image or a video to begin from.")
     priority: int = Field(0, ge=LOWEST, le=HIGHEST, description="Among the tenant's own jobs: higher goes first.")
     deadline: int | None = Field(None, ge=0, le=_LATEST_DEADLINE, description="When the result must be there.")
-    webhook_url: str | None = Field(None, max_length=2_048, description="Told when the job ends (Standard Webhooks).")
+    webhook_url: str | None = Field(
+        None, max_length=2_048, description="StreamEvent when the job ends (Standard Webhooks)."
+    )
     metadata: Metadata = Field({}, max_length=16)
     allow_deferred: bool = Field(
         False, description="Accept the job even where it starts later than the service promises."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from headwater.producers.api.public.told import Place, Told
+from headwater.producers.api.public.stream_event import Place, StreamEvent
 
 WAITING = 64
 """Events that wait for a slow client. Each is whole in itself, so that the oldest may go: the newest says it all."""
@@ -17,18 +17,18 @@ class Watch:
     def __init__(self, job: str) -> None:
         self.job = job
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Told] = deque(maxlen=WAITING)
+        self._waiting: deque[StreamEvent] = deque(maxlen=WAITING)
         self._something = asyncio.Event()
         self._ended = False
 
-    def tell(self, event: Told) -> None:
+    def tell(self, event: StreamEvent) -> None:
         self._call(self._take, event)
 
     def end(self) -> None:
         """The process stops: whoever reads this gets what waits, and then Ended."""
         self._call(self._finish)
 
-    async def next(self, place: Place, within_seconds: float) -> Told | None:
+    async def next(self, place: Place, within_seconds: float) -> StreamEvent | None:
         """The first event after ``place``, or None if none came in time. Raises Ended."""
         deadline = self._loop.time() + within_seconds
         while True:
@@ -45,7 +45,7 @@ class Watch:
             except TimeoutError:
                 return None
 
-    def _take(self, event: Told) -> None:
+    def _take(self, event: StreamEvent) -> None:
         self._waiting.append(event)
         self._something.set()
 

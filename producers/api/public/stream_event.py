@@ -17,7 +17,7 @@ _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StreamEvent:
     """``at_us`` is when it happened, as far as that is known."""
 
     job: str
