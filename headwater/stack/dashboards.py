@@ -2,7 +2,7 @@
 
     python -m headwater.stack.dashboards       writes them anew; a test refuses files that differ from this module
 
-A panel's description is what ``headwater.observe.metrics`` says about the metric that it shows.
+A panel's description is what ``headwater.observe`` says about the metric that it shows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 from headwater.observe import job_metrics
 from headwater.stack.description import compose_file
-from headwater.stack.panels import DASHBOARDS, Dashboard, Panel
+from headwater.stack.panel import Dashboard, Panel
+from headwater.stack.panels import DASHBOARDS
 
 _WIDTH, _HEIGHT, _COLUMNS = 12, 8, 24
 """Of a panel, and of the whole page, in Grafana's grid."""

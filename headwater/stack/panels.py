@@ -2,33 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One graph: PromQL by the legend of its lines. ``unit`` is Grafana's name of it; ``note`` follows the meaning."""
-
-    title: str
-    lines: dict[str, str]
-    unit: str = "short"
-    note: str = ""
-    kind: str = "timeseries"
-
-
-@dataclass(frozen=True, slots=True)
-class Dashboard:
-    name: str
-    title: str
-    panels: tuple[Panel, ...] = field(default=())
-
-
-def _quantiles(metric: str, label: str) -> dict[str, str]:
-    def quantile(share: float) -> str:
-        return f"histogram_quantile({share}, sum by (le, {label}) (rate({metric}_bucket[5m])))"
-
-    return {f"median {{{{{label}}}}}": quantile(0.5), f"99 % {{{{{label}}}}}": quantile(0.99)}
-
+from headwater.stack.job_panels import JOB_SERVICE, JOBS
+from headwater.stack.panel import Dashboard, Panel, quantiles
 
 LAG = Dashboard(
     "lag",
@@ -111,8 +86,8 @@ SYNC = Dashboard(
             "ops",
             "The alert HeadwaterVerificationMismatch looks at condemned.",
         ),
-        Panel("Time to send one", _quantiles("headwater_upload_seconds", "lane"), "s"),
-        Panel("Time to read back one", _quantiles("headwater_verify_seconds", "lane"), "s"),
+        Panel("Time to send one", quantiles("headwater_upload_seconds", "lane"), "s"),
+        Panel("Time to read back one", quantiles("headwater_verify_seconds", "lane"), "s"),
         Panel("Changes that wait for a version", {"{{dataset}}": "max by (dataset) (headwater_commit_uncommitted)"}),
         Panel(
             "Newest version, and what it lacks",
@@ -121,7 +96,7 @@ SYNC = Dashboard(
                 "{{dataset}} exceptions": "max by (dataset) (headwater_commit_exceptions)",
             },
         ),
-        Panel("Time to make a version", _quantiles("headwater_commit_seconds", "dataset"), "s"),
+        Panel("Time to make a version", quantiles("headwater_commit_seconds", "dataset"), "s"),
         Panel(
             "Room for the state folder",
             {"{{instance}}": "min by (instance) (headwater_state_free_bytes / headwater_state_size_bytes)"},
@@ -174,8 +149,8 @@ GROUPS = Dashboard(
         Panel(
             "Processes that answer", {"{{instance}}": 'up{job="headwater"}'}, note="1: Prometheus reaches the process."
         ),
-        Panel("Time of a batch, step to commit", _quantiles("headwater_group_batch_seconds", "group"), "s"),
-        Panel("Time of a record in its step", _quantiles("headwater_group_record_seconds", "group"), "s"),
+        Panel("Time of a batch, step to commit", quantiles("headwater_group_batch_seconds", "group"), "s"),
+        Panel("Time of a record in its step", quantiles("headwater_group_record_seconds", "group"), "s"),
         Panel(
             "How busy the step is",
             {
@@ -273,4 +248,4 @@ CASTS = Dashboard(
     ),
 )
 
-DASHBOARDS = (LAG, SYNC, DEAD_LETTERS, GROUPS, FLEET, CASTS)
+DASHBOARDS = (LAG, SYNC, DEAD_LETTERS, GROUPS, FLEET, CASTS, JOBS, JOB_SERVICE)

@@ -15,8 +15,10 @@ from headwater.schemas.registry import Registry
 
 LABELS = {
     "phase": ("running", "degraded"),
-    "verdict": ("verified", "condemned"),
-    "state": ("there", "slow"),
+    "verdict": ("verified", "condemned", "ended"),
+    "state": ("there", "slow", "busy"),
+    "outcome": ("won", "other"),
+    "status": ("200", "503"),
 }
 
 

@@ -14,12 +14,17 @@ from headwater.observe import job_metrics
 from headwater.stack.description import compose_file
 
 HOME = Path(__file__).parents[2]
-UNIT_TESTS = Path(__file__).with_name("alerts_test.yml")
-RULES = [
+SUBJECTS = ("alerts", "jobs")
+"""Each a file of rules, and a file of their unit tests."""
+UNIT_TESTS = [Path(__file__).with_name(f"{subject}_test.yml") for subject in SUBJECTS]
+_ALL_RULES = [
     rule
-    for group in yaml.safe_load(compose_file("prometheus", "alerts.yml").read_text("utf-8"))["groups"]
+    for subject in SUBJECTS
+    for group in yaml.safe_load(compose_file("prometheus", f"{subject}.yml").read_text("utf-8"))["groups"]
     for rule in group["rules"]
 ]
+RULES = [rule for rule in _ALL_RULES if "alert" in rule]
+RECORDED = [rule for rule in _ALL_RULES if "record" in rule]
 RUNBOOKS = {page.stem: page for page in (HOME / "docs" / "runbooks").glob("*.md") if page.stem != "README"}
 HEADINGS = ["What it means", "First look", "Fix", "Proof that it is fixed"]
 ISSUE = {
@@ -49,6 +54,12 @@ def named(text: str) -> set[str]:
     return set(re.findall(r"\bheadwater_\w+", text))
 
 
+def looked_at(expression: str) -> set[str]:
+    """The metrics that it names, and those that what it names was recorded from."""
+    recorded = [rule["expr"] for rule in RECORDED if rule["record"] in expression]
+    return named(" ".join([expression, *recorded]))
+
+
 alert = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 
 
@@ -58,8 +69,8 @@ def test_operators_are_told_of_all_that_they_must_know() -> None:
 
 @alert
 def test_an_alert_looks_at_metrics_that_exist(rule: dict[str, Any]) -> None:
-    assert named(rule["expr"]) <= exported().keys()
-    assert named(rule["expr"]) or rule["expr"].startswith('up{job="headwater"}')
+    assert looked_at(rule["expr"]) <= exported().keys()
+    assert looked_at(rule["expr"]) or rule["expr"].startswith('up{job="headwater"}')
 
 
 @alert
@@ -93,16 +104,27 @@ def test_a_runbook_names_metrics_that_exist(page: Path) -> None:
     assert named(page.read_text("utf-8")) <= families
 
 
+def test_every_record_is_looked_at() -> None:
+    expressions = " ".join(rule["expr"] for rule in RULES)
+    assert {rule["record"] for rule in RECORDED if rule["record"] not in expressions} == set()
+
+
 def test_promtool_accepts_the_rules(promtool: Path) -> None:
-    run(promtool, "check", "rules", compose_file("prometheus", "alerts.yml"))
+    for subject in SUBJECTS:
+        run(promtool, "check", "rules", compose_file("prometheus", f"{subject}.yml"))
 
 
 def test_alerts_fire_and_keep_quiet_as_their_unit_tests_say(promtool: Path) -> None:
-    run(promtool, "test", "rules", UNIT_TESTS)
+    run(promtool, "test", "rules", *UNIT_TESTS)
+
+
+def test_prometheus_loads_every_file_of_rules() -> None:
+    loaded = yaml.safe_load(compose_file("prometheus", "prometheus.yml").read_text("utf-8"))["rule_files"]
+    assert loaded == [f"{subject}.yml" for subject in SUBJECTS]
 
 
 def test_every_alert_has_a_unit_test_in_which_it_fires_on_series_that_exist() -> None:
-    cases = yaml.safe_load(UNIT_TESTS.read_text("utf-8"))["tests"]
+    cases = [case for file in UNIT_TESTS for case in yaml.safe_load(file.read_text("utf-8"))["tests"]]
     fired = {one["alertname"] for case in cases for one in case["alert_rule_test"] if one.get("exp_alerts")}
     assert fired == {rule["alert"] for rule in RULES}
     known = exported()

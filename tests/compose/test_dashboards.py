@@ -18,7 +18,8 @@ import pytest
 
 from headwater.stack.dashboards import text
 from headwater.stack.description import compose_file
-from headwater.stack.panels import DASHBOARDS, Dashboard
+from headwater.stack.panel import Dashboard
+from headwater.stack.panels import DASHBOARDS
 
 FILES = sorted(compose_file("dashboards").glob("*.json"))
 QUERIES = [
