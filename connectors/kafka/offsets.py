@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported, though not by name
@@ -90,7 +91,15 @@ def _listed(
         except KafkaException as error:
             if error.args[0].code() not in _ELECTION or time.monotonic() > deadline:
                 raise kafka.mapped(error, asked="Offsets were to be listed.") from error
+        _refresh(kafka, {topic for topic, _ in wanted})
         time.sleep(_ELECTION_PAUSE_SECONDS)
+
+
+def _refresh(kafka: Kafka, topics: Iterable[str]) -> None:
+    """Have the client ask who leads the topics: by itself it would stay with what it knew before, for minutes."""
+    for topic in topics:
+        with suppress(KafkaException):
+            kafka.admin().list_topics(topic, timeout=_SECONDS)
 
 
 def _answered(kafka: Kafka, wanted: dict[Place, OffsetSpec], level: IsolationLevel) -> dict[Place, int]:
