@@ -5,13 +5,11 @@ from __future__ import annotations
 from headwater.connectors.jobs import ends, reading
 from headwater.connectors.jobs.database import Transaction
 from headwater.connectors.jobs.ends import Ending, Held, Move
+from headwater.connectors.jobs.remains import UNDELETE_DAYS
 from headwater.rules.jobs.states import JobState
 from headwater.rules.jobs.video import JobView
 
 _WHY = "cancelled by its owner"
-
-UNDELETE_DAYS = 7
-"""So long a deleted job can be brought back; then the sweeper removes its bytes."""
 
 
 def cancel(transaction: Transaction, tenant: str, job: str) -> JobView | None:
@@ -49,8 +47,10 @@ def delete(transaction: Transaction, tenant: str, job: str) -> JobView | None:
 
 
 def undelete(transaction: Transaction, tenant: str, job: str) -> JobView | None:
-    """Brings a deleted job back, unless its bytes were removed; the job afterwards."""
+    """Brings a deleted job back, as long as its bytes may not have been removed; the job afterwards."""
     transaction.execute(
-        "UPDATE jobs SET deleted_at = NULL WHERE job = %s AND tenant = %s AND removed_at IS NULL", [job, tenant]
+        "UPDATE jobs SET deleted_at = NULL "
+        "WHERE job = %s AND tenant = %s AND deleted_at > now() - make_interval(days => %s)",
+        [job, tenant, UNDELETE_DAYS],
     )
     return reading.get(transaction, tenant, job)

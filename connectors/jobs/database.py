@@ -10,43 +10,67 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
 
+import psycopg
+
 from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.jobs.config import JobsConfig
 from headwater.rules.errors import HeadwaterError
 
-__all__ = ["CHANNEL", "JobsDatabase", "Transaction"]
+__all__ = ["Bell", "JobsDatabase", "Transaction"]
 
-CHANNEL = "headwater_outbox"
-"""Of LISTEN and NOTIFY: something lies in the outbox."""
+_CHANNEL = "headwater_outbox"
 
 
-class JobsDatabase(Catalog):
-    """A pool of connections. Safe for threads; close it once."""
-
+class _Sessions(Catalog):
     package = "headwater.connectors.jobs"
     name, setting = "the database of jobs", "jobs.dsn (by default catalog.dsn, or HEADWATER_POSTGRES)"
+
+    def __init__(self, config: JobsConfig, *, application: str, durable: bool) -> None:
+        options = {
+            "search_path": "jobs",
+            "statement_timeout": f"{config.statement_seconds * 1_000:.0f}",
+            "idle_in_transaction_session_timeout": f"{config.idle_seconds * 1_000:.0f}",
+        }
+        if not durable:
+            options["synchronous_commit"] = "off"
+        given = " ".join(f"-c {name}={value}" for name, value in options.items())
+        super().__init__(config, application=application, options=given)
+
+
+class JobsDatabase(_Sessions):
+    """Two pools of connections. Safe for threads; close it once."""
+
     config: JobsConfig
 
     def __init__(self, config: JobsConfig, *, application: str = "headwater") -> None:
-        limits = (
-            f"-c search_path=jobs -c statement_timeout={config.statement_seconds * 1_000:.0f} "
-            f"-c idle_in_transaction_session_timeout={config.idle_seconds * 1_000:.0f}"
-        )
-        super().__init__(config, application=application, options=limits)
-        self._bell = _Bell(self)
+        super().__init__(config, application=application, durable=True)
+        self._quiet = _Sessions(config, application=application, durable=False)
+        self._ringer = _Ringer(self)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A transaction that may change jobs: after its commit the relay is woken. Raises as the catalog's does."""
         with super().transaction() as transaction:
             yield transaction
-        self._bell.ring()
+        self.wake()
 
     @contextmanager
     def quiet(self) -> Iterator[Transaction]:
-        """A transaction that changes no job's state, and so leaves nothing in the outbox: reads, beats, boards."""
-        with super().transaction() as transaction:
+        """A transaction that changes no job's state, so that the outbox has nothing of it, and that may be lost where
+        the server crashes, so that its commit waits for no disk: reads, beats, boards, the relay's own."""
+        with self._quiet.transaction() as transaction:
             yield transaction
+
+    def wake(self) -> None:
+        """Something may lie in the outbox. Waits for nothing."""
+        self._ringer.ring()
+
+    def bell(self) -> Bell:
+        """Hears when something may lie in the outbox. The caller closes it. Raises Unavailable."""
+        try:
+            return Bell(self, psycopg.connect(self.config.dsn, connect_timeout=5, autocommit=True))
+        except psycopg.Error as error:
+            raise self._mapped(error) from error
 
     def migrate(self) -> list[str]:
         with self.quiet() as transaction:
@@ -55,11 +79,31 @@ class JobsDatabase(Catalog):
         return super().migrate()
 
     def close(self) -> None:
-        self._bell.close()
+        self._ringer.close()
+        self._quiet.close()
         super().close()
 
 
-class _Bell:
+class Bell:
+    """A connection that listens. Used from one thread."""
+
+    def __init__(self, database: JobsDatabase, connection: psycopg.Connection) -> None:
+        self._database = database
+        self._connection = connection
+        connection.execute(f"LISTEN {_CHANNEL}")
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it rang since the last time, or rings within so long. Raises Unavailable."""
+        try:
+            return any(self._connection.notifies(timeout=seconds, stop_after=1))
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise self._database._mapped(error) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Ringer:
     """Notifies the relay, from a thread of its own.
 
     NOTIFY inside the transactions themselves would let them commit one at a time, each with its wait for the disk
@@ -68,8 +112,8 @@ class _Bell:
     time until the relay looks by itself.
     """
 
-    def __init__(self, jobs: JobsDatabase) -> None:
-        self._jobs = jobs
+    def __init__(self, database: JobsDatabase) -> None:
+        self._database = database
         self._rung = Event()
         self._closed = False
         self._lock = Lock()
@@ -96,7 +140,7 @@ class _Bell:
             if self._closed:
                 return
             try:
-                with self._jobs.quiet() as transaction:
-                    transaction.execute(f"NOTIFY {CHANNEL}")
+                with self._database.quiet() as transaction:
+                    transaction.execute(f"NOTIFY {_CHANNEL}")
             except HeadwaterError:
                 continue

@@ -28,9 +28,10 @@ _TOO_OLD_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """``recovered``: all leases were extended instead, since nobody looked or nobody could beat."""
+    """Each lease that ended, with what became of its job. ``recovered``: all leases were extended instead, since nobody
+    looked or nobody could beat."""
 
-    moves: list[Move]
+    ends: list[tuple[Held, Move]]
     recovered: bool = False
 
 
@@ -66,7 +67,7 @@ def expire_leases(transaction: Transaction, term_seconds: float, policy: Failure
     )
     moves = [lost(one, policy, "nothing was heard of its worker in time") for one in held]
     ends.move(transaction, moves)
-    return Expired(moves)
+    return Expired(list(zip(held, moves, strict=True)))
 
 
 def lost(held: Held, policy: FailurePolicy, why: str) -> Move:

@@ -7,7 +7,6 @@ twice, and out of order, which readers bear: they keep the highest version of a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from headwater.connectors.jobs.database import Transaction
@@ -61,8 +60,11 @@ def told(transaction: Transaction, seqs: Sequence[int]) -> None:
     transaction.execute("DELETE FROM outbox WHERE seq = ANY(%s)", [list(seqs)])
 
 
-def depth(transaction: Transaction) -> tuple[int, datetime | None]:
-    """How many rows wait, and since when the oldest."""
-    row = transaction.execute("SELECT count(*), min(at) FROM outbox").fetchone()
+def depth(transaction: Transaction) -> tuple[int, float]:
+    """How many rows wait, about, and for how many seconds the oldest."""
+    row = transaction.execute(
+        "SELECT coalesce(max(seq) - min(seq) + 1, 0), coalesce(extract(epoch FROM now() - "
+        "(SELECT at FROM outbox ORDER BY seq LIMIT 1)), 0)::float8 FROM outbox"
+    ).fetchone()
     assert row is not None
-    return row[0], row[1]
+    return row[0], max(0.0, row[1])

@@ -146,6 +146,12 @@ class ObjectStore:
             for chunk in obstore.get(self._objects, key).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
 
+    def list_keys(self, prefix: str) -> list[str]:
+        """Every key that begins so. For prefixes below which there are few."""
+        with mapped(self.config, f"List {prefix}"):
+            pages = self._multipart.get_paginator("list_objects_v2").paginate(Bucket=self.config.bucket, Prefix=prefix)
+            return [one["Key"] for page in pages for one in page.get("Contents", ())]
+
     def delete(self, key: str) -> None:
         """Nothing happens where there is no such key."""
         with mapped(self.config, f"DELETE {key}"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from tests.any_job import Place
 
 
-def test_a_job_goes_from_post_to_its_result(place: Any) -> None:
+def test_a_job_goes_from_post_to_its_result(place: Place) -> None:
     job = place.submit(webhook_url="https://example.org/hook")
     (attempt,) = place.grant(job)
     (claimed,) = place.claim(attempt)
