@@ -12,6 +12,7 @@ from headwater.producers.api.public.answers import as_json
 from headwater.producers.api.public.deliveries import Deliveries
 from headwater.producers.api.public.events import Events
 from headwater.producers.api.public.keys import Keys
+from headwater.producers.api.public.measured import Measured
 from headwater.producers.api.public.models import Models
 from headwater.producers.api.public.service import Service
 from headwater.producers.api.public.submission import Submissions
@@ -24,6 +25,7 @@ def public_app(service: Service) -> FastAPI:
     problems.install(app)
     app.add_middleware(Keys, callers=service.callers)
     app.add_middleware(Guard, body_bytes=service.config.body_bytes)
+    app.add_middleware(Measured)
     for part in (Submissions(service), Videos(service), Events(service), Deliveries(service), Models(service)):
         part.add_to(app)
 
@@ -36,6 +38,7 @@ def public_app(service: Service) -> FastAPI:
 
     @app.get("/problems/{slug}", responses={200: {"description": "What this type of problem means."}})
     async def get_problem_type(slug: str) -> Response:
+        """A type of problem: what its address leads to."""
         for kind in Kind:
             if kind.slug == slug:
                 return as_json({"type": kind.type, "title": kind.title, "status": kind.status})

@@ -24,7 +24,7 @@ class VideoRequest(BaseModel):
     model: str = Field(min_length=1, max_length=200)
     seconds: str = Field("4", pattern=r"^[1-9][0-9]{0,4}$", description="Whole seconds, as text.")
     size: str | None = Field(
-        None, pattern=r"^[1-9][0-9]{1,4}x[1-9][0-9]{1,4}$", description="Default: the model's first."
+        None, pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$", description="Default: the model's first."
     )
     parameters: dict[str, Any] = Field({}, description="Of the model: its JSON schema says which.")
     input_url: str | None = Field(None, max_length=2_048, description="An image or a video to begin from.")
