@@ -66,7 +66,7 @@ DISPATCH_TIME = gauge(
 # Attempts: the internal endpoint says it, as the catalog decided it
 
 JOB_WAIT_SECONDS = histogram(
-    "job_wait_seconds", "From the queue to a worker's claim, of each attempt.", "pool", buckets=LONG
+    "job_wait_seconds", "From a job's acceptance to the claim of its first attempt.", "pool", buckets=LONG
 )
 JOB_RUN_SECONDS = histogram(
     "job_run_seconds", "From the claim to the result, of attempts that completed.", "pool", "model", buckets=LONG
@@ -85,12 +85,10 @@ JOB_BEATS = counter(
     "Beats by outcome: extended; stalled (the model moves no step: the lease runs out); cancel; lost.",
     "outcome",
 )
-JOB_RESULTS = counter(
-    "job_results", "Results by outcome: won, lost (another attempt has the job), cancelled.", "pool", "outcome"
-)
+JOB_COMPLETED = counter("jobs_completed", "Jobs that completed, each with one result.", "pool")
 JOB_STALE_WRITES = counter(
     "job_stale_writes",
-    "Writes of attempts that the job had left behind, by verb: refused. They are how a paused worker shows.",
+    "Writes of attempts that the job had left behind, refused, by verb. They are how a paused worker shows.",
     "verb",
 )
 JOB_FAILURES = counter(
@@ -102,7 +100,7 @@ JOB_FAILURES = counter(
 )
 JOB_GPU_SECONDS = counter(
     "job_gpu_seconds",
-    "GPU time of attempts that ended: charged, or lost to failures, cancels and dead workers.",
+    "GPU time of attempts that ended: charged, or lost to failures and cancels. What dead workers spent nobody knows.",
     "pool",
     "use",
 )

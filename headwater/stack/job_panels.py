@@ -17,7 +17,7 @@ JOBS = Dashboard(
                 " / sum(rate(headwater_job_wait_seconds_count[1h]))",
                 "results: failed": 'sum(rate(headwater_job_failures_total{verdict="ended"}[1h]))'
                 ' / (sum(rate(headwater_job_failures_total{verdict="ended"}[1h]))'
-                ' + sum(rate(headwater_job_results_total{outcome="won"}[1h])))',
+                " + sum(rate(headwater_jobs_completed_total[1h])))",
             },
             "percentunit",
             "The alerts HeadwaterSloBurning and HeadwaterSloSpending look at these; they leave out input at fault.",
@@ -46,8 +46,7 @@ JOBS = Dashboard(
         Panel("From a worker to the result", quantiles("headwater_job_run_seconds", "model"), "s"),
         Panel(
             "Results a minute",
-            {"{{pool}} {{outcome}}": "60 * sum by (pool, outcome) (rate(headwater_job_results_total[5m]))"},
-            note="Lost: another attempt has the job. None is seen or charged twice.",
+            {"{{pool}}": "60 * sum by (pool) (rate(headwater_jobs_completed_total[5m]))"},
         ),
         Panel(
             "Failures a minute, by code",
@@ -86,7 +85,7 @@ JOBS = Dashboard(
             "Charged for a completed job",
             {
                 "{{pool}}": "sum by (pool) (rate(headwater_job_cost_millionths_total[1h])) / 1e6"
-                ' / sum by (pool) (rate(headwater_job_results_total{outcome="won"}[1h]))'
+                " / sum by (pool) (rate(headwater_jobs_completed_total[1h]))"
             },
         ),
     ),

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hmac
 import random
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Header, Response
 
-from headwater.connectors.jobs import leases, results, workers
-from headwater.connectors.jobs.database import JobsDatabase
+from headwater.connectors.jobs import leases, measured, results, workers
+from headwater.connectors.jobs.database import JobsDatabase, Transaction
 from headwater.connectors.jobs.rows import AttemptId, Holder
 from headwater.producers.api import problems
 from headwater.producers.api.endpoint import measures
@@ -88,7 +89,8 @@ def endpoint_app(key: str, database: JobsDatabase, policy: FailurePolicy, progre
     def claim(request: ClaimRequest) -> Response:
         with database.transaction() as transaction:
             claimed = leases.claim(transaction, _holder(request), [_id(one) for one in request.grants], lease_seconds)
-        measures.claimed(len(claimed), len(request.grants) - len(claimed))
+            started = measured.started(transaction, [AttemptId(one.job, one.epoch) for one in claimed])
+        measures.claimed(len(claimed), len(request.grants) - len(claimed), started)
         mine = {AttemptId(one.job, one.epoch): one for one in claimed}
         return _json(Claims(claims=tuple(_claimed(_id(one), mine.get(_id(one))) for one in request.grants)))
 
@@ -112,29 +114,31 @@ def endpoint_app(key: str, database: JobsDatabase, policy: FailurePolicy, progre
     @app.post("/complete")
     def complete(request: CompleteRequest) -> Response:
         given = [results.Result(one.job, one.epoch, one.result, one.gpu_seconds) for one in request.results]
-        with database.transaction() as transaction:
-            ended = results.complete(transaction, _holder(request), given)
-        return _ends("complete", ended)
+        return _ended(database, "complete", lambda transaction: results.complete(transaction, _holder(request), given))
 
     @app.post("/fail")
     def fail(request: FailRequest) -> Response:
         given = [results.Failure(**one.model_dump()) for one in request.failures]
-        with database.transaction() as transaction:
-            ended = results.fail(transaction, _holder(request), given, policy, random.random)
-        return _ends("fail", ended)
+        return _ended(
+            database,
+            "fail",
+            lambda transaction: results.fail(transaction, _holder(request), given, policy, random.random),
+        )
 
     @app.post("/release")
     def release(request: ReleaseRequest) -> Response:
-        with database.transaction() as transaction:
-            ended = results.release(transaction, _holder(request), [_beat(one) for one in request.releases])
-        return _ends("release", ended)
+        return _ended(
+            database,
+            "release",
+            lambda transaction: results.release(
+                transaction, _holder(request), [_beat(one) for one in request.releases]
+            ),
+        )
 
     @app.post("/stopped")
     def stopped(request: StoppedRequest) -> Response:
         given = [results.Stopped(one.job, one.epoch, one.gpu_seconds) for one in request.stopped]
-        with database.transaction() as transaction:
-            ended = results.stopped(transaction, _holder(request), given)
-        return _ends("stopped", ended)
+        return _ended(database, "stopped", lambda transaction: results.stopped(transaction, _holder(request), given))
 
     return app
 
@@ -176,12 +180,13 @@ def _claimed(attempt: AttemptId, mine: leases.Claimed | None) -> Claimed:
     return Claimed.model_validate(asdict(mine) | {"outcome": ClaimOutcome.claimed})
 
 
-def _ends(verb: str, ended: results.Ends) -> Response:
-    measures.ended(verb, ended.values())
+def _ended(database: JobsDatabase, verb: str, end: Callable[[Transaction], results.Ends]) -> Response:
+    with database.transaction() as transaction:
+        ends = end(transaction)
+        attempts = measured.ended(transaction, ends)
+    measures.ended(verb, ends.values(), attempts)
     return _json(
-        Ends(
-            ends=tuple(EndAnswer(job=job, epoch=epoch, outcome=EndOutcome(how)) for (job, epoch), how in ended.items())
-        )
+        Ends(ends=tuple(EndAnswer(job=job, epoch=epoch, outcome=EndOutcome(how)) for (job, epoch), how in ends.items()))
     )
 
 
