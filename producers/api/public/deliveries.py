@@ -47,7 +47,7 @@ class Deliveries:
     def _replay(self, request: Request, video_id: str, delivery_id: str) -> bool:
         if not _ID.fullmatch(delivery_id):
             return False
-        with self._service.database.quiet() as transaction:
+        with self._service.database.transaction() as transaction:
             return deliveries.replay(transaction, caller(request).tenant, video_id, delivery_id)
 
     def _listed(self, request: Request, video_id: str) -> dict[str, object]:
