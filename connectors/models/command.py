@@ -181,7 +181,8 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
 def _hear(line: bytes, work: Work, course: Course, log: IO[bytes]) -> None:
     if (step := _STEP.fullmatch(line)) and int(step[1]) <= int(step[2]) > 0:
         course.step(int(step[1]), int(step[2]))
-    elif saved := _CHECKPOINT.fullmatch(line):
+        return
+    if saved := _CHECKPOINT.fullmatch(line):
         path = (work.folder / saved[2].decode(errors="surrogateescape")).resolve()
         if path.is_relative_to(work.folder.resolve()) and path.is_file():
             course.saved(work, int(saved[1]), path)

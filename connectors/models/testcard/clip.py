@@ -44,7 +44,7 @@ class Clip:
                     raise ValueError(f"{path.name} is another video's checkpoint")
                 for packet in video.demux(stream):
                     if packet.size:
-                        clip._add(bytes(packet), packet.is_keyframe)
+                        clip._add(_start_codes(bytes(packet)), packet.is_keyframe)
         except (av.FFmpegError, IndexError) as error:
             raise ValueError(f"{path.name} is no checkpoint: {error}") from error
         return clip
@@ -99,3 +99,14 @@ class Clip:
         packet.time_base = _TIME_BASE
         packet.is_keyframe = is_keyframe
         self._packets.append(packet)
+
+
+def _start_codes(packet: bytes) -> bytes:
+    """A packet as the encoder gave it: MP4 has before each NAL unit its length (ISO/IEC 14496-15), and in four bytes;
+    the encoder, and so the muxer that is to write it again, a start code (H.264, Annex B)."""
+    units, at = [], 0
+    while at < len(packet):
+        end = at + 4 + int.from_bytes(packet[at : at + 4], "big")
+        units.append(b"\0\0\0\1" + packet[at + 4 : end])
+        at = end
+    return b"".join(units)

@@ -95,6 +95,7 @@ class Server:
     delay_seconds: float = 0.0
     forms: list[dict[str, bytes]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    asked_for_health: int = 0
     hang_ups: int = 0
     cut: bool = False
 
@@ -105,6 +106,7 @@ def server(clip: Path) -> Iterator[Server]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            asked.asked_for_health += 1
             self._send(200 if asked.healthy and self.path == "/health" else 503, "text/plain", b"")
 
         def do_POST(self) -> None:
@@ -150,6 +152,7 @@ def server(clip: Path) -> Iterator[Server]:
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listening.daemon_threads = True
+    listening.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients hang up: that is tested
     asked = Server(f"http://127.0.0.1:{listening.server_port}", (200, "video/mp4", clip.read_bytes()))
     thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
