@@ -114,7 +114,9 @@ WORKER_ATTEMPTS = counter(
     "Attempts that this worker ended: completed, failed, cancelled, lost (its lease is another's), released (drained).",
     "outcome",
 )
-WORKER_CRASHES = counter("worker_model_crashes", "Times that the model's process died, or was killed as it hung.")
+WORKER_CRASHES = counter(
+    "worker_model_crashes", "Times that the model's process died, or was killed as it hung or did not stop."
+)
 WORKER_BATCH = histogram("worker_batch_jobs", "Jobs that the model made together.", buckets=(1, 2, 4, 8, 16, 32, 64))
 WORKER_UPLOAD_SECONDS = histogram("worker_upload_seconds", "Time to probe a result and store it in S3.", buckets=FAST)
 WORKER_CUT_OFF_SECONDS = gauge(

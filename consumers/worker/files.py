@@ -20,7 +20,7 @@ from headwater.connectors.s3.store import ObjectStore
 from headwater.connectors.web.client import Web
 from headwater.consumers.worker.attempts import Held
 from headwater.consumers.worker.messages import Attempt
-from headwater.observe import logs
+from headwater.observe import job_metrics, logs
 from headwater.rules.errors import BadUrl, HeadwaterError, NotFound, Refused, Transient
 from headwater.schemas.worker_api import StoredCheckpoint
 
@@ -164,7 +164,8 @@ class Files:
 
     def _finish(self, attempt: Attempt, output: Path, container: Container) -> Finished:
         try:
-            return Finished(attempt, self._stored(attempt, output, container))
+            with job_metrics.WORKER_UPLOAD_SECONDS.time():
+                return Finished(attempt, self._stored(attempt, output, container))
         except BadOutput as error:
             return Finished(attempt, trouble=Trouble("bad_output", str(error)))
         except HeadwaterError as error:

@@ -26,6 +26,7 @@ from headwater.consumers.worker.files import CheckpointKept, Files, Finished, Pr
 from headwater.consumers.worker.grants import Grants, GrantsHeard
 from headwater.consumers.worker.hosts import HostDied, Hosts, HostSaid
 from headwater.consumers.worker.jobs import Jobs
+from headwater.consumers.worker.measures import Gauges
 from headwater.consumers.worker.messages import Attempt, Checkpoint, Hello, Loaded, LoadFailed, Results, Steps
 from headwater.consumers.worker.slots import Slots
 from headwater.observe import logs
@@ -82,6 +83,7 @@ class Incarnation:
         self._end: End | None = None
         self._cut_off = ""
         self._grants: Grants | None = None
+        self._gauges = Gauges(config.slots)
 
     def run(self) -> End:
         """Raises Fenced where a newer incarnation lives, Refused where the endpoint does not know the key, BadRecord
@@ -110,19 +112,14 @@ class Incarnation:
 
     @property
     def facts(self) -> dict[str, object]:
-        return {
-            "worker": self._name,
-            "pool": self._pool,
-            "jobs": len(self._attempts),
-            "draining": self._ending.is_set(),
-        }
+        return {"worker": self._name, "pool": self._pool, "jobs": len(self._attempts), "draining": self._jobs.draining}
 
     # Beginning
 
     def _register(self) -> Registered | None:
         """As soon as a host said what its model can; None: it is to end before."""
         while not self._ending.is_set():
-            self._slots.look(now())
+            self._tend_hosts(now())
             for event in self._events(_LOOK_SECONDS):
                 self._take(event)
             if self._slots.capabilities is None:
@@ -227,7 +224,7 @@ class Incarnation:
 
     def _look(self) -> None:
         at = now()
-        self._slots.look(at)
+        self._tend_hosts(at)
         self._jobs.kill_overdue(at)
         if self._jobs.long_finishing(at):
             self._pulse.soon()
@@ -236,6 +233,10 @@ class Incarnation:
                 self._jobs.stop(held, Ending.lost, at)
         if self._ending.is_set():
             self._drain(at)
+
+    def _tend_hosts(self, at: float) -> None:
+        self._slots.look(at)
+        self._gauges.show(self._attempts, ready=self._slots.ready, silent_seconds=at - self._heard_at, now=at)
 
     # Grants and beats
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.connectors.models.protocol import log_tail
-from headwater.consumers.worker import batching
+from headwater.consumers.worker import batching, measures
 from headwater.consumers.worker.asking import Asking, EndsAnswered
 from headwater.consumers.worker.attempts import Attempts, Ending, Held, Phase
 from headwater.consumers.worker.batching import Waiting
@@ -19,7 +19,7 @@ from headwater.consumers.worker.config import WorkerConfig
 from headwater.consumers.worker.files import CheckpointKept, Files, Finished, Prepared, Trouble
 from headwater.consumers.worker.messages import Attempt, Checkpoint, HostWork, Result, ResultKind, Results, Steps
 from headwater.consumers.worker.slots import Slots
-from headwater.observe import logs
+from headwater.observe import job_metrics, logs
 from headwater.schemas.worker_api import Beat, Claimed, ClaimOutcome, Completed, Failed, Stage, Stopped
 
 log = logs.logger()
@@ -96,6 +96,7 @@ class Jobs:
         return batching.patience(waiting, now=now, wait_seconds=capabilities.batch_wait_seconds)
 
     def _generate(self, host: int, batch: Sequence[Held], now: float) -> None:
+        job_metrics.WORKER_BATCH.observe(len(batch))
         for held in batch:
             held.phase, held.host, held.since = Phase.generating, host, now
         self._slots.generate(host, map(_work, batch))
@@ -201,6 +202,7 @@ class Jobs:
             held = self.attempts.get((end.job, end.epoch))
             log.info("job.ended", job=end.job, epoch=end.epoch, said=event.kind.__name__, outcome=end.outcome.value)
             if held is not None:
+                measures.ended(event.kind, end.outcome)
                 self._remove(held)
 
     # Ends before time
@@ -250,6 +252,7 @@ class Jobs:
                 if not held.uploading:
                     self._release(held)
             case _:
+                measures.lost()
                 self._remove(held)
 
     def _release(self, held: Held) -> None:

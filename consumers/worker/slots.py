@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from headwater.consumers.worker.hosts import HostDied, Hosts
 from headwater.consumers.worker.messages import Attempt, Generate, Hello, HostWork, Loaded, LoadFailed, Stop
-from headwater.observe import logs
+from headwater.observe import job_metrics, logs
 from headwater.rules.jobs.capabilities import Capabilities
 
 log = logs.logger()
@@ -94,6 +94,7 @@ class Slots:
     def died(self, event: HostDied, now: float) -> bool:
         """Whether it died of itself. One that never was loaded is followed by another only after a rest."""
         place = self._places.pop(event.host)
+        job_metrics.WORKER_CRASHES.inc()
         log.warning("host.died", host=event.host, status=event.status, ordered=place.ordered, was=place.condition)
         if place.condition is Condition.loading:
             self._failures += 1
