@@ -30,6 +30,8 @@ class _Sessions(Catalog):
             "search_path": "jobs",
             "statement_timeout": f"{config.statement_seconds * 1_000:.0f}",
             "idle_in_transaction_session_timeout": f"{config.idle_seconds * 1_000:.0f}",
+            # Plans are made while tables are small, and kept: to read all of jobs, cheap then, took 0.2 s later.
+            "enable_seqscan": "off",
         }
         if not durable:
             options["synchronous_commit"] = "off"

@@ -279,7 +279,9 @@ BEGIN
 END $$;
 CREATE TRIGGER job_accepted AFTER INSERT ON jobs REFERENCING NEW TABLE AS now_rows
     FOR EACH STATEMENT EXECUTE FUNCTION job_accepted();
-CREATE FUNCTION job_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION job_moved() RETURNS trigger LANGUAGE plpgsql
+    SET enable_nestloop = off   -- the rows of a statement have no statistics: ten thousand were joined row by row
+AS $$
 BEGIN
     INSERT INTO outbox (job, version, epoch, state, pool, left_pool, tenant, model, size, seconds, priority,
                         cost_seconds, progress, reason, queued_at, deadline, not_before, trace)
