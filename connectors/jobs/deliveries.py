@@ -161,12 +161,12 @@ def _disable(transaction: Transaction, gone: Sequence[Delivery]) -> None:
     )
 
 
-def postpone(transaction: Transaction, endpoint: str, rest_seconds: float, *, limit: int) -> bool:
+def postpone(transaction: Transaction, endpoint: str, rest_seconds: float, *, limit: int) -> tuple[int, int]:
     """Nothing of the endpoint is due while it rests; what waits longer than a schedule lasts has failed.
 
-    Returns whether that is true now; else there are more than ``limit``: call again.
+    Returns how many were moved, and how many of these have failed. ``limit`` were moved: there may be more, call again.
     """
-    done = transaction.execute(
+    rows = transaction.execute(
         """
         UPDATE deliveries d SET
             state = CASE WHEN old THEN 'failed' ELSE 'pending' END, ended_at = CASE WHEN old THEN now() END,
@@ -177,10 +177,11 @@ def postpone(transaction: Transaction, endpoint: str, rest_seconds: float, *, li
                   AND (taken_until IS NULL OR taken_until <= now())
               LIMIT %(limit)s FOR UPDATE SKIP LOCKED) waiting
         WHERE d.delivery = waiting.id
+        RETURNING old
         """,
         {"endpoint": endpoint, "rest": rest_seconds, "life": LIFE_SECONDS, "limit": limit},
-    )
-    return done.rowcount < limit
+    ).fetchall()
+    return len(rows), sum(old for (old,) in rows)
 
 
 def oldest_due_seconds(transaction: Transaction, *, full_endpoints: Sequence[str]) -> float:

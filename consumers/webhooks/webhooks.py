@@ -28,7 +28,7 @@ from threading import Event
 from types import FrameType
 
 from headwater.connectors.jobs import deliveries, reading
-from headwater.connectors.jobs.database import JobsDatabase
+from headwater.connectors.jobs.database import JobsDatabase, Transaction
 from headwater.connectors.jobs.deliveries import Delivery, Outcome
 from headwater.connectors.web.client import Web
 from headwater.consumers.webhooks.attempt import attempt
@@ -51,6 +51,8 @@ _GATHER_SECONDS = 0.02
 _HOLD_MARGIN_SECONDS = 60.0
 """A name may take half a minute to be looked up, before the clock of the attempt starts."""
 _MEASURE_SECONDS = 5.0
+_GIVEN_UP = "given_up"
+"""In metrics: a delivery that failed for good."""
 _RETRY_BASE_SECONDS, _RETRY_MOST_SECONDS = 0.2, 15.0
 
 
@@ -72,6 +74,8 @@ class Webhooks:
         self._trouble = ""
         self._failures = 0
         self._measure_at = 0.0
+        for outcome in (*Verdict, _GIVEN_UP):
+            job_metrics.WEBHOOK_ATTEMPTS.labels(str(outcome))  # alerts need to see them at 0
 
     def health(self) -> Health:
         state = "stopping" if self._stopping.is_set() else "degraded" if self._trouble else "running"
@@ -111,11 +115,7 @@ class Webhooks:
         full, full_tenants = self._endpoints.full(now), self._endpoints.full_tenants()
         with self._database.quiet() as transaction:
             deliveries.note(transaction, self._name, self._to_note)
-            for endpoint, seconds in self._endpoints.resting(now).items():
-                if endpoint in self._to_postpone and deliveries.postpone(
-                    transaction, endpoint, seconds, limit=_POSTPONED
-                ):
-                    self._to_postpone.discard(endpoint)
+            given_up = self._postpone(transaction, now)
             taken: list[Delivery] = []
             seen = 0
             if free:
@@ -131,10 +131,22 @@ class Webhooks:
                 oldest = deliveries.oldest_due_seconds(transaction, full_endpoints=list(self._endpoints.resting(now)))
                 job_metrics.WEBHOOK_AGE_SECONDS.set(oldest)
         self._to_note = []
+        job_metrics.WEBHOOK_ATTEMPTS.labels(_GIVEN_UP).inc(given_up)
         for delivery in taken:
             self._endpoints.started(delivery)
         self._show(now)
         return [(one, views[one.job]) for one in taken], bool(taken) and seen == _SEEN
+
+    def _postpone(self, transaction: Transaction, now: float) -> int:
+        """What waits for endpoints that rest is due when they have; how much of it has waited too long."""
+        given_up = 0
+        for endpoint, seconds in self._endpoints.resting(now).items():
+            if endpoint in self._to_postpone:
+                moved, old = deliveries.postpone(transaction, endpoint, seconds, limit=_POSTPONED)
+                given_up += old
+                if moved < _POSTPONED:
+                    self._to_postpone.discard(endpoint)
+        return given_up
 
     def _attempt(self, delivery: Delivery, job: JobView) -> None:
         """In a thread of its own."""
@@ -170,7 +182,7 @@ class Webhooks:
                 self._to_postpone.add(delivery.endpoint)
                 log.warning("webhook.resting", endpoint=delivery.endpoint, seconds=round(rest), error=outcome.error)
         gave_up = outcome.verdict is Verdict.failed and outcome.wait_seconds is None
-        job_metrics.WEBHOOK_ATTEMPTS.labels("given_up" if gave_up else outcome.verdict.value).inc()
+        job_metrics.WEBHOOK_ATTEMPTS.labels(_GIVEN_UP if gave_up else outcome.verdict.value).inc()
 
     def _drain(self) -> None:
         """What is under way may still end, and is noted."""
