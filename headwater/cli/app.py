@@ -13,6 +13,7 @@ from typer._click.exceptions import ClickException
 
 from headwater import __version__
 from headwater.cli import (
+    api,
     cast,
     consent,
     dataset,
@@ -36,6 +37,7 @@ from headwater.cli import (
     trace,
     transactions,
     why,
+    worker,
 )
 from headwater.cli.frame import Frame
 from headwater.rules.errors import HeadwaterError, Unavailable
@@ -96,6 +98,8 @@ app.command("progress", rich_help_panel=_CARRY)(progress.progress)
 app.add_typer(cast.app, name="cast", rich_help_panel=_CAST)
 app.command("peer", rich_help_panel=_CAST)(peer.peer)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=_JOBS)
+app.command("worker", rich_help_panel=_JOBS)(worker.worker)
+app.command("api", rich_help_panel=_JOBS)(api.api)
 app.add_typer(pools.app, name="pools", rich_help_panel=_JOBS)
 app.add_typer(tenants.app, name="tenants", rich_help_panel=_JOBS)
 app.add_typer(topics.app, name="topics", rich_help_panel=_LOOK)

@@ -1,6 +1,6 @@
 """The processes of ours that `headwater up` keeps: one member of each group, one committer of each dataset, the views,
-one agent of each configured source, and a peer where a folder for casts is set. Each is a `headwater run`,
-`headwater sync` or `headwater peer`, detached, with a pid file and a log."""
+one agent of each configured source, a peer where a folder for casts is set, and the service of generation jobs where
+workers have a key. Each is a `headwater run`, `sync`, `peer` or `api`, detached, with a pid file and a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.cli.run import GROUPS
+from headwater.cli.job_groups import JOB_GROUPS
+from headwater.cli.run import FILE_GROUPS
 from headwater.cli.service import address_file
 from headwater.rules.errors import Unavailable
 from headwater.settings import Settings
@@ -47,16 +48,27 @@ class ProcessStatus:
 
 
 def wanted(settings: Settings) -> list[Process]:
-    """What should run here, in the order of a file's way."""
+    """What should run here, in the order of a file's way, then of a job's."""
     agents = [
         Process(f"agent-{name}", ("sync", str(source.root), "--source", name))
         for name, source in settings.sources.items()
     ]
-    members = [Process(group, ("run", group)) for group in GROUPS if group not in ("commit", "views")]
+    members = [Process(group, ("run", group)) for group in (*FILE_GROUPS, "gossip") if group != "commit"]
     datasets = sorted({settings.dataset, *(source.dataset for source in settings.sources.values())})
     committers = [Process(f"commit-{dataset}", ("run", "commit", "--dataset", dataset)) for dataset in datasets]
     peers = [Process("peer", ("peer",))] if settings.peer.into else []
-    return [*agents, *members, *committers, Process("views", ("run", "views")), *peers]
+    return [*agents, *members, *committers, Process("views", ("run", "views")), *peers, *_jobs(settings)]
+
+
+def serves_jobs(settings: Settings) -> bool:
+    """Without a key for workers nobody could do a job."""
+    return settings.jobs.serve and bool(settings.worker.key)
+
+
+def _jobs(settings: Settings) -> list[Process]:
+    if not serves_jobs(settings):
+        return []
+    return [Process("api", ("api",)), *(Process(group, ("run", group)) for group in JOB_GROUPS)]
 
 
 def start(process: Process, state_folder: Path, options: tuple[str, ...], environment: Mapping[str, str]) -> Running:

@@ -211,6 +211,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     The peer where a folder for casts is set, and the ports of the service of jobs where it is served. Exit code 1 when
     something would stop us; what would only slow us down is a warning.
     """
+    from headwater.cli.members import serves_jobs
     from headwater.stack.addresses import from_environment
     from headwater.stack.api_doctor import examine_api
     from headwater.stack.description import Ports
@@ -228,7 +229,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     brokers = the.settings.kafka.bootstrap_servers if the.settings.kafka else None
     folder = the.settings.state_folder
     checks += examine_peer(the.settings.peer, brokers, running=alive("peer", folder) is not None)
-    if the.settings.jobs.serve:
+    if serves_jobs(the.settings):
         checks += examine_api(the.settings.api, running=alive("api", folder) is not None)
     if as_json:
         output.print_json(checks)

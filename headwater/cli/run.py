@@ -1,34 +1,36 @@
-"""``headwater run``: one member of a consumer group, or the committer of a dataset."""
+"""``headwater run``: one member of a consumer group, the committer of a dataset, a part of the service of jobs."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwater.cli import frame
 from headwater.cli.frame import AsJson, Frame
+from headwater.cli.job_groups import JOB_GROUPS, run_job_group
 from headwater.rules.errors import NotFound
 
 if TYPE_CHECKING:
     from headwater.connectors.s3.store import ObjectStore
-    from headwater.observe.http import Health
     from headwater.streams.runtime.processor import Processor
-    from headwater.streams.runtime.state import MemberState
 
-GROUPS = {
+FILE_GROUPS = {
     "upload-files": "records this site's changes and sends its files up to 64 MiB",
     "upload-parts": "sends its larger files, part by part",
     "verify-objects": "reads stored objects back and compares their hashes",
     "verify-large": "the same for objects that were sent in parts",
     "commit": "makes versions of a dataset",
+}
+"""In the order of a file's way."""
+WATCHING_GROUPS = {
     "views": "adds up what all processes say of themselves, for `headwater fleet`",
     "gossip": "adds up what the peers of each cast have, rack by rack",
 }
-"""What `headwater run` can run, in the order of a file's way; the last two watch."""
+GROUPS = FILE_GROUPS | WATCHING_GROUPS | JOB_GROUPS
+"""What `headwater run` can run."""
 
 
 def run_name(group: str) -> str:
@@ -49,7 +51,8 @@ def run(
 
     Until SIGTERM or Ctrl-C, which let it finish what it has in hand. Start as many as you like, on as many hosts: they
     share the work. The upload groups run where their site's sources are mounted; one committer runs for each dataset;
-    of several views one works, and the others wait to take its place; several of gossip share the racks.
+    of several views one works, and the others wait to take its place; several of gossip share the racks, several of
+    dispatch the pools, and several of outbox, sweep and webhooks what is due.
     --json makes the log JSON.
     """
     the = frame.of(context)
@@ -66,35 +69,26 @@ def run(
         _views(the, rebuild=rebuild)
     elif group == "gossip":
         _gossip(the)
+    elif group in JOB_GROUPS:
+        run_job_group(the, group)
     else:
         _member(the, group)
 
 
 def _member(the: Frame, group: str) -> None:
-    from headwater.cli.service import serving, speaking
+    from headwater.cli.service import health_of, serving, speaking
     from headwater.schemas.records import Stage
     from headwater.streams.runtime.member import Member, run_until_signalled
 
     member = Member(the.kafka, _processor(the, group), the.settings.member)
-    health = _health_of(member.state)
+    health = health_of(member.state)
     stage = Stage.uploaded if group.startswith("upload-") else Stage.verified
     with serving(the.settings, group, health), speaking(the.kafka, member.group, stage, health):
         run_until_signalled(member)
 
 
-def _health_of(read: Callable[[], MemberState]) -> Callable[[], Health]:
-    from headwater.observe.http import Health
-    from headwater.streams.runtime.state import Phase
-
-    def health() -> Health:
-        state = read()
-        return Health(state.phase is not Phase.degraded, state.phase, state.reason, asdict(state))
-
-    return health
-
-
 def _views(the: Frame, *, rebuild: bool) -> None:
-    from headwater.cli.service import serving, speaking
+    from headwater.cli.service import health_of, serving, speaking
     from headwater.observe import logs
     from headwater.schemas.records import Stage
     from headwater.streams.views.process import ViewsProcess, run_until_signalled
@@ -104,18 +98,18 @@ def _views(the: Frame, *, rebuild: bool) -> None:
     if rebuild:
         forget_and_rewind(the.kafka)
     process = ViewsProcess(the.kafka)
-    health = _health_of(process.state)
+    health = health_of(process.state)
     with serving(the.settings, "views", health), speaking(the.kafka, "views", Stage.other, health):
         run_until_signalled(process)
 
 
 def _gossip(the: Frame) -> None:
-    from headwater.cli.service import serving, speaking
+    from headwater.cli.service import health_of, serving, speaking
     from headwater.schemas.records import Stage
     from headwater.streams.gossip.gossip import Gossip, run_until_signalled
 
     gossip = Gossip(the.kafka)
-    health = _health_of(gossip.state)
+    health = health_of(gossip.state)
     with serving(the.settings, "gossip", health), speaking(the.kafka, "gossip", Stage.other, health):
         run_until_signalled(gossip)
 

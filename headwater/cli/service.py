@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from headwater.settings import Settings
 if TYPE_CHECKING:
     from headwater.connectors.kafka.client import Kafka
     from headwater.schemas.records import Stage
+    from headwater.streams.runtime.state import MemberState
 
 
 def address_file(state_folder: Path, name: str, pid: int) -> Path:
@@ -42,6 +44,17 @@ def speaking(kafka: Kafka, group: str, stage: Stage, health: Callable[[], Health
 
     with Telemetry(kafka, Speaker(group, stage), health):
         yield
+
+
+def health_of(read: Callable[[], MemberState]) -> Callable[[], Health]:
+    """What a member of a group says of itself, as health."""
+    from headwater.streams.runtime.state import Phase
+
+    def health() -> Health:
+        state = read()
+        return Health(state.phase is not Phase.degraded, state.phase, state.reason, asdict(state))
+
+    return health
 
 
 def _watch_disk(folder: Path) -> None:

@@ -46,6 +46,7 @@ from headwater.connectors.lakefs.config import LakeFSConfig
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.web.config import WebConfig
 from headwater.consumers.peer.config import PeerConfig
+from headwater.consumers.webhooks.config import WebhooksConfig
 from headwater.consumers.worker.config import WorkerConfig
 from headwater.observe.config import HttpConfig
 from headwater.producers.api.config import ApiConfig
@@ -104,6 +105,7 @@ class Settings(Installation):
     jobs: JobsConfig = field(default_factory=JobsConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
     web: WebConfig = field(default_factory=WebConfig)
+    webhooks: WebhooksConfig = field(default_factory=WebhooksConfig)
     failures: FailurePolicy = field(default_factory=FailurePolicy)
     worker: WorkerConfig
     client: ClientConfig

@@ -15,7 +15,10 @@ from headwater.stack.description import compose_file, image, program
 
 Service = dict[str, Any]
 
-GROUPS = ("upload-files", "upload-parts", "verify-objects", "verify-large", "commit", "views", "gossip")
+GROUPS = (
+    "upload-files", "upload-parts", "verify-objects", "verify-large", "commit", "views", "gossip",
+    "outbox", "dispatch", "sweep", "webhooks",
+)  # fmt: skip
 """What `headwater run` runs, a container each."""
 
 HTTP_PORT = 9470
@@ -26,6 +29,9 @@ HEADER = """\
 # Written by `python -m headwater.stack.compose` from stack.toml: change those, not this file.
 # How to use it, and what it is not for: docs/operations.md.
 """
+
+API_PORT, INTERNAL_PORT = 18080, 18081
+"""Of the HTTP service: for tenants, and for workers."""
 
 _KAFKA, _POSTGRES, _S3, _LAKEFS = 9092, 5432, 7070, 8000
 """The ports inside the network of the containers. On the host's loopback they are those of stack.toml."""
@@ -40,6 +46,8 @@ def text() -> str:
             "prepare": _prepare(),
             "agent": _agent(),
             **{group: _member(group) for group in GROUPS},
+            "api": _api(),
+            "worker": _worker(),
             **_watching(),
         },
         "volumes": {name: {} for name in _VOLUMES},
@@ -177,7 +185,11 @@ def _prepare() -> Service:
     return {
         **_ours("prepare", "state", "/var/lib/headwater"),
         "#": "The catalog's tables, the topics and the bucket; tried until all servers answer.",
-        "entrypoint": ["/bin/sh", "-c", "until headwater up --servers; do sleep 3; done"],
+        "entrypoint": [
+            "/bin/sh",
+            "-c",
+            "until headwater up --servers && headwater pools set demo; do sleep 3; done",
+        ],
         "restart": "no",
         "healthcheck": {"disable": True},
         "depends_on": {
@@ -202,6 +214,29 @@ def _member(group: str) -> Service:
     upload = group.startswith("upload-")
     base = _reads_the_source(group) if upload else _ours(group, "state", "/var/lib/headwater")
     return {**base, "command": ["run", group]}
+
+
+def _api() -> Service:
+    """On the host's loopback for tenants; workers reach it inside the network of the containers."""
+    base = _ours("api", "state", "/var/lib/headwater")
+    listens = {"HEADWATER_API__HOST": "0.0.0.0", "HEADWATER_API__INTERNAL_HOST": "0.0.0.0"}
+    return {
+        **base,
+        "command": ["api"],
+        "environment": {**base["environment"], **listens, "HEADWATER_WORKER__KEY": _secret("WORKER_KEY")},
+        "ports": [f"127.0.0.1:{API_PORT}:{API_PORT}"],
+    }
+
+
+def _worker() -> Service:
+    """The test card needs no GPU; a worker of another model is one like it, with its devices."""
+    base = _ours("worker", "state", "/var/lib/headwater")
+    endpoint = {"HEADWATER_WORKER__ENDPOINT": f"http://api:{INTERNAL_PORT}"}
+    return {
+        **base,
+        "command": ["worker", "--pool", "demo", "--model", "testcard"],
+        "environment": {**base["environment"], **endpoint, "HEADWATER_WORKER__KEY": _secret("WORKER_KEY")},
+    }
 
 
 def _reads_the_source(name: str) -> Service:

@@ -17,6 +17,8 @@ COMMANDS = {
     "progress": [],
     "cast": ["abort", "analyze", "join", "limit", "list", "publish", "report", "rm", "simulate", "watch"],
     "peer": [],
+    "api": [],
+    "worker": [],
     "jobs": [
         "attempts",
         "cancel",

@@ -54,8 +54,8 @@ def test_the_broker_has_every_setting_of_the_description_but_where_it_listens() 
     assert listens == mapped
 
 
-def test_there_is_a_container_for_each_group_and_one_for_an_agent() -> None:
-    assert PROCESSES.keys() == {*GROUPS, "agent"}
+def test_there_is_a_container_for_each_group_an_agent_the_api_and_a_worker() -> None:
+    assert PROCESSES.keys() == {*GROUPS, "agent", "api", "worker"}
     assert {service["command"][1] for service in PROCESSES.values() if service["command"][0] == "run"} == set(GROUPS)
 
 
@@ -76,6 +76,17 @@ def test_a_process_has_settings_that_name_all_servers_by_their_containers(name: 
     assert settings.needed_lakefs().endpoint == "http://lakefs:8000"
     assert (settings.http.host, settings.http.port) == ("0.0.0.0", compose.HTTP_PORT)
     assert f"{settings.state_folder}" in {volume.partition(":")[2] for volume in OURS[name]["volumes"]}
+
+
+def test_a_worker_finds_the_api_and_shares_its_key_and_tenants_reach_it_from_the_host(tmp_path: Path) -> None:
+    api, worker = (
+        load(environment={key: filled(value) for key, value in OURS[name]["environment"].items()}, folder=tmp_path)
+        for name in ("api", "worker")
+    )
+    assert worker.worker.endpoint == f"http://api:{api.api.internal_port}"
+    assert worker.worker.key == api.worker.key != ""
+    assert (api.api.host, api.api.internal_host) == ("0.0.0.0", "0.0.0.0")
+    assert OURS["api"]["ports"] == [f"127.0.0.1:{api.api.port}:{api.api.port}"]
 
 
 def test_what_reads_the_source_sees_it_in_the_agents_place_and_cannot_write() -> None:

@@ -27,12 +27,14 @@ def values(path: Path, key: str) -> list[str]:
     return re.findall(rf"^{key}=(.*)$", path.read_text("utf-8"), re.MULTILINE)
 
 
-def test_agents_members_committers_and_peers_have_a_unit_each() -> None:
+def test_each_kind_of_process_has_a_unit() -> None:
     assert [path.name for path in UNITS] == [
         "headwater-agent@.service",
+        "headwater-api.service",
         "headwater-commit@.service",
         "headwater-member@.service",
         "headwater-peer.service",
+        "headwater-worker@.service",
     ]
 
 
@@ -56,10 +58,14 @@ def test_systemd_accepts_the_unit_without_a_word(path: Path, tmp_path: Path) -> 
 @unit
 def test_the_unit_runs_a_command_line_that_ours_understands(path: Path) -> None:
     [line] = values(path, "ExecStart")
-    program, command, *arguments = line.replace("${ROOT}", "/mnt/films").replace("%i", "films").split()
+    program, command, *arguments = _filled(line).split()
     assert program == PROGRAM
     group: Any = typer.main.get_command(app)
     group.commands[command].make_context(command, arguments)
+
+
+def _filled(line: str) -> str:
+    return line.replace("${ROOT}", "/mnt/films").replace("${MODEL}", "command").replace("%i", "films")
 
 
 @unit
@@ -88,6 +94,8 @@ def test_a_unit_has_no_power_that_it_does_not_need(path: Path) -> None:
         "headwater-member@": ["CAP_DAC_READ_SEARCH"],
         "headwater-commit@": [""],
         "headwater-peer": [""],
+        "headwater-api": [""],
+        "headwater-worker@": [""],
     }
     assert values(path, "CapabilityBoundingSet") == needed[path.stem]
     assert values(path, "ProtectSystem") == ["strict"]

@@ -16,6 +16,7 @@ from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.catalog.config import CatalogConfig
 from headwater.observe import job_metrics
 from headwater.rules.errors import Fenced
+from headwater.rules.jobs.failures import Kind, kind_of
 from headwater.settings import Settings, load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
@@ -57,6 +58,18 @@ def test_the_settings_file_of_a_fleets_host_names_no_server_but_kafka(tmp_path: 
     assert settings.needed_kafka().client["sasl.password"] == "s3cr3t-0f-mine-s3cr3t"
     assert (settings.peer.key, settings.peer.into) == ("s3cr3t-0f-mine-s3cr3t", Path("/srv/casts"))
     assert (settings.peer.port, settings.peer.pinned) == (9500, ("llama-base",))
+    assert "s3cr3t" not in repr(settings)
+
+
+def test_the_settings_file_of_the_service_of_jobs_means_what_the_page_says(tmp_path: Path) -> None:
+    settings = load_example(blocks("toml")[2], tmp_path)
+
+    assert settings.needed_jobs().dsn == "postgresql://db/headwater"
+    assert settings.needed_jobs().lease_seconds == 10
+    assert (settings.api.port, settings.api.internal_host) == (18080, "10.1.0.5")
+    assert settings.worker.key == "s3cr3t-0f-mine-s3cr3t"
+    assert settings.worker.endpoint == f"http://{settings.api.internal_host}:{settings.api.internal_port}"
+    assert kind_of("license_expired", settings.failures) is Kind.permanent
     assert "s3cr3t" not in repr(settings)
 
 

@@ -55,30 +55,27 @@ def standing(video: Video) -> str:
 
 def _place(video: Video) -> str:
     position, eta = video.get("queue_position"), video.get("eta")
-    place = "next" if position == 0 else f"{position:,} before it" if position is not None else "waits"
-    again = f", attempt {video['attempt']} ended" if video["attempt"] else ""
-    soon = "" if eta is None else f", starts in about {output.duration(max(0.0, eta - time.time()))}"
-    return f"{place}{again}{soon}"
+    place = "waits" if position is None else f"place {position:,} in the queue"
+    return place if eta is None else f"{place}, starts in about {output.duration(max(0.0, eta - time.time()))}"
 
 
 def _took(video: Video) -> str:
-    return output.duration(max(0, (video["completed_at"] or video["created_at"]) - video["created_at"]))
+    seconds = video["completed_at"] - video["created_at"]
+    return output.duration(seconds) if seconds else "less than a second"
 
 
 def row(video: Video) -> tuple[str | Text, ...]:
     return (
-        video["id"],
+        Text(video["id"], no_wrap=True),
         status(video),
-        moment(video["created_at"]),
+        Text(moment(video["created_at"]), no_wrap=True),
         video["model"],
-        f"{video['seconds']} s",
-        video["size"],
         prompt(video),
         standing(video),
     )
 
 
-COLUMNS = ("job", "status", "submitted", "model", "video", "size", "prompt", "")
+COLUMNS = ("job", "status", "submitted", "model", "prompt", "")
 _PROMPT = 40
 
 
@@ -104,7 +101,7 @@ def details(video: Video) -> Iterator[tuple[str, str]]:
     for name in ("created_at", "started_at", "completed_at", "deadline", "expires_at"):
         if video[name]:
             yield _WHEN[name], moment(video[name])
-    if video["checkpoint_step"] is not None:
+    if video["checkpoint_step"] is not None and video["status"] not in FINAL:
         yield "checkpoint", f"at step {video['checkpoint_step']}: a next attempt resumes there"
     if video["cost"] is not None:
         yield "cost", amount(video["cost"])

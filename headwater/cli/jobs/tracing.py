@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.schemas.records import Record
 
 _EARLIER_MS = 60_000
+_SENT = {job_records.GrantKind.granted: "grant sent", job_records.GrantKind.cancel: "cancel sent"}
 
 
 def trace_job(the: Frame, identity: str, *, as_json: bool) -> None:
@@ -73,7 +74,7 @@ def _of_catalog(job: JobView, attempts: list[Attempt], deliveries: list[Shown]) 
             said = ": ".join(part for part in (one.code, one.message) if part)
             yield _event(one.ended_at, one.outcome or "ended", f"{what}{steps}{f': {said}' if said else ''}")
     if job.completed_at is not None:
-        yield _event(job.completed_at, str(job.state), job.error_message or job.reason)
+        yield _event(job.completed_at, str(job.state), job.error_message or f"with version {job.version}")
     if job.deleted_at is not None:
         yield _event(job.deleted_at, "deleted", "by its owner")
     for delivery in deliveries:
@@ -104,7 +105,7 @@ def _of_log(the: Frame, job: JobView, attempts: list[Attempt]) -> Iterator[Event
         for seen in _about(the, JOBS_GRANTS, worker, worker, since):
             record = seen.record
             if isinstance(record, job_records.JobGrant) and record.job == job.job:
-                yield _seen(seen, f"{record.kind} sent", f"attempt {record.epoch} to {record.worker}")
+                yield _seen(seen, _SENT.get(record.kind, "sent"), f"attempt {record.epoch} to {record.worker}")
 
 
 def _about(the: Frame, topic: Topic, key: str, placed_by: str, since_ms: int) -> tuple[Seen, ...]:
