@@ -41,12 +41,12 @@ class Noop:
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            sizes=("1x1",),
+            sizes=("16x16",),
             max_seconds=1,
             parameters=_PARAMETERS,
             container="bytes",
             max_batch=self._config.max_batch,
-            gpu_seconds_per_second={"1x1": self._config.seconds or 0.001},
+            gpu_seconds_per_second={"16x16": self._config.seconds or 0.001},
         )
 
     def load(self) -> None:

@@ -206,7 +206,7 @@ def case(request: pytest.FixtureRequest, server: Server, program: Callable[[str]
     if request.param == "command":
         model = build("command", {"command": [*program(_GENERATE), str(clip)], "capabilities": CAPABILITIES})
         return Case("command", model, SIZE, SECONDS, "mp4", {"seconds": 100})
-    return Case("noop", build("noop", {}), "1x1", 1, "bytes", {"seconds": 100})
+    return Case("noop", build("noop", {}), "16x16", 1, "bytes", {"seconds": 100})
 
 
 @pytest.fixture
