@@ -8,6 +8,7 @@ the process.
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import socket
 import subprocess
@@ -28,6 +29,12 @@ _READ_BYTES = 256 * 1024
 _SEND_SECONDS = 2.0
 """A host has a thread that reads: one that takes nothing for so long stands still."""
 _EXIT_SECONDS = 1.0
+_OURS = ("HEADWATER_", "AWS_")
+"""How the names of our own variables begin, keys among them: models run other people's programs on strangers' words."""
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class Host:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr,
                 pass_fds=[theirs.fileno()],
+                env=_environment(),
                 start_new_session=True,
             )
         self.socket = ours
