@@ -135,7 +135,7 @@ LEASES_EXPIRED = counter("leases_expired", "Leases that ran out: the worker died
 LEASES_SPARED = counter(
     "leases_spared", "Times that all leases got a full term, since beats could not be heard or leases not be watched."
 )
-SWEPT = counter("swept", "What was removed in its time: outputs, results, jobs, keys.", "kind")
+SWEPT = counter("swept", "What was removed in its time: outputs of lost attempts, results, idempotency keys.", "kind")
 SWEEP_TIME = gauge(
     "sweep_time_seconds", "Unix time of the last look at leases. Long in the past: dead workers keep theirs."
 )

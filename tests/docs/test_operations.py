@@ -14,10 +14,13 @@ from confluent_kafka import Consumer, KafkaException
 from headwater.connectors.catalog import casts, sources, versions
 from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.catalog.config import CatalogConfig
+from headwater.connectors.jobs import grants
+from headwater.connectors.jobs.results import EndOutcome
 from headwater.observe import job_metrics
 from headwater.rules.errors import Fenced
 from headwater.rules.jobs.failures import Kind, kind_of
 from headwater.settings import Settings, load
+from tests.any_job import any_place
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
 
@@ -113,9 +116,7 @@ def test_after_a_restore_old_owners_are_fenced_and_what_was_on_its_way_is_wanted
         cast = announce_cast(transaction)
 
     with catalog.transaction() as transaction:
-        for statement in blocks("sql")[0].replace("BEGIN;", "").replace("COMMIT;", "").split(";"):
-            if statement.strip():
-                transaction.execute(statement.encode())
+        apply(transaction, blocks("sql")[0])
 
     with pytest.raises(Fenced), catalog.transaction() as transaction:
         sources.heartbeat(transaction, before)
@@ -126,6 +127,35 @@ def test_after_a_restore_old_owners_are_fenced_and_what_was_on_its_way_is_wanted
         assert versions.take_over(transaction, "main", "main").committer_epoch > 1000
         assert announce_cast(transaction).epoch > cast.epoch + 1000
         assert [one.epoch for one in casts.untold(transaction, "model", "h")] == [cast.epoch]
+
+
+def test_after_a_restore_jobs_begin_anew_under_epochs_that_nobody_had(catalog_dsn: str) -> None:
+    with any_place(catalog_dsn) as place:
+        waiting, granted, running, cancelled, done = (place.submit() for _ in range(5))
+        place.grant(granted)
+        old = place.run(running)
+        place.run(cancelled)
+        place.cancel(cancelled)
+        place.complete(*place.run(done))
+
+        with place.jobs.transaction() as transaction:
+            apply(transaction, blocks("sql")[1])
+
+        assert {job: place.state(job) for job in (waiting, granted, running, cancelled, done)} == {
+            waiting: "queued", granted: "queued", running: "queued", cancelled: "cancelled", done: "completed",
+        }  # fmt: skip
+        assert place.complete(*old) == [EndOutcome.lost]
+        with pytest.raises(Fenced):
+            place.grant(waiting)
+        with place.jobs.transaction() as transaction:
+            place.owner_epoch = grants.take_over(transaction, place.pool, "me")
+        assert all(attempt.epoch > 1000 for attempt in place.run(waiting, granted, running))
+
+
+def apply(transaction: Transaction, block: str) -> None:
+    for statement in block.replace("BEGIN;", "").replace("COMMIT;", "").split(";"):
+        if statement.strip():
+            transaction.execute(statement.encode())
 
 
 def announce_cast(transaction: Transaction) -> casts.Cast:
