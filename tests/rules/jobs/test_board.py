@@ -63,6 +63,17 @@ def test_alone_in_a_pool_the_place_is_exact_and_counts_what_goes_before() -> Non
     assert board.queued == 20
 
 
+@pytest.mark.parametrize(("weight", "others_before"), [(1.0, 20), (4.0, 5), (0.5, 40)])
+def test_other_tenants_go_before_by_their_weight(weight: float, others_before: int) -> None:
+    queue = FairQueue()
+    queue.set_limits({"a": Limits(weight)})
+    for at in range(100):
+        queue.put(a_job(f"b{at}", "b", at), 0)
+        if at < 20:
+            queue.put(a_job(f"a{at}", "a", at), 0)
+    assert board_of(queue).standing("a", 0, 1_000, 1.0).position == 21 + others_before
+
+
 def test_it_starts_when_those_before_it_and_one_more_have_had_a_slot() -> None:
     queue = FairQueue()
     for at in range(40):
