@@ -49,13 +49,29 @@ def test_a_scheduler_that_was_overtaken_is_refused_whatever_it_writes(world):
 
 
 def test_who_is_overtaken_lets_go_of_the_pool(world, eventually):
-    world.worker("w", 1)
+    world.pool("q")
     with world.scheduling():
-        eventually(lambda: ("p",) in job_metrics.JOB_WORKERS._metrics, within_seconds=30)
+        eventually(lambda: ("p",) in job_metrics.JOB_WORKERS._metrics and world.board("q"), within_seconds=30)
         with world.database.quiet() as transaction:
             epoch = grants.take_over(transaction, "p", "another")
         eventually(lambda: ("p",) not in job_metrics.JOB_WORKERS._metrics)
+        let_go_us = world.board("q").at_us
+        eventually(lambda: world.board("q").at_us > let_go_us + 2_000_000)
         assert world.owner_epoch() == epoch, "and does not take it back at once"
+
+
+def test_what_runs_is_known_and_counts_for_its_tenant_after_a_takeover(world):
+    world.worker("w", 4)
+    world.post(50, tenant="flood")
+    granting = Granting(world.kafka, world.database)
+    granting.grant(Looking(world.database, "old").take_over("p"))
+    world.post(10, tenant="few")
+
+    pool = Looking(world.database, "new").take_over("p")
+    assert (pool.slots, pool.free, len(pool.leases), len(pool.queue)) == (4, 0, 4, 56)
+    order = [pool.queue.take({"m"}, 0).tenant for _ in range(6)]
+    assert order[:4] == ["few"] * 4
+    assert "flood" in order
 
 
 def test_pools_are_shared_when_another_scheduler_comes_and_taken_back_when_it_goes(world, eventually):
