@@ -21,6 +21,8 @@ class ApiConfig:
     """The largest request: a prompt and its parameters are text; what is large comes by ``input_url``."""
     threads: int = 16
     """Requests of each port that wait for the database at once; each needs one of ``jobs.connections``."""
+    streams: int = 5_000
+    """Open streams of events of one process; each is a connection and some 30 kB."""
     drain_seconds: float = 10.0
     """At the end, requests under way may finish for so long. Streams of events are closed at once: they resume."""
     key_seconds: float = 5.0

@@ -25,7 +25,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from headwater.observe import job_metrics
-from headwater.producers.api.problems import Problem, answer, of_error, refused
+from headwater.producers.api.problems import Problem, answer, of_error, refused, unavailable
 from headwater.producers.api.public import documents
 from headwater.producers.api.public.answers import video
 from headwater.producers.api.public.keys import caller
@@ -125,15 +125,15 @@ class Events:
         """All events after ``after``, to the final one. Raises one of ``_CUT_SHORT`` where it must end before that."""
         with job_metrics.API_STREAMS.labels(kind).track_inprogress(), self._service.fanout.watch(job) as watch:
             place, final = after, False
-            missed = self._service.fanout.since(job, after)
-            if missed is None:  # watched from before this look on: nothing can fall in between
-                view = await self._view(connection, job)
+            heard = self._service.fanout.since(job, after)
+            if heard is None:  # watched from before this look on: nothing can fall in between
+                view, shown = await run_in_threadpool(self._snapshot, connection, job)
                 place, final = _place(view), view.state.final
                 if place != after:
-                    shown = video(view, self._service.market.offers(), caller(connection).weight)
                     yield Item("snapshot", f"{place[0]}-{place[1]}", shown)
-            for event in missed or ():
-                yield Item(event.name, event.id, event.data())
+            for event in heard or ():
+                if event.place > after:
+                    yield Item(event.name, event.id, event.data())
                 place, final = event.place, event.state.final
             while not final:
                 event_or_none = await watch.next(place, PING_SECONDS)
@@ -144,7 +144,14 @@ class Events:
                     place, final = event_or_none.place, event_or_none.state.final
 
     async def _view(self, connection: HTTPConnection, video_id: str) -> JobView:
+        """Before a stream begins: whether it may."""
+        if self._service.fanout.watching() >= self._service.config.streams:
+            raise unavailable("This process has as many streams as it takes.")
         return await run_in_threadpool(owned, self._service, connection, video_id)
+
+    def _snapshot(self, connection: HTTPConnection, job: str) -> tuple[JobView, dict[str, Any]]:
+        view = owned(self._service, connection, job)
+        return view, video(view, self._service.market.offers(), caller(connection).weight)
 
 
 async def _until_it_leaves(socket: WebSocket, scope: anyio.CancelScope) -> None:

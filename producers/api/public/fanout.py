@@ -1,8 +1,8 @@
 """Tells every stream of this process what happens to its job.
 
-One thread follows ``jobs.events`` from its end; it reads no group's offsets and commits none. What the log does not
-bring, the catalog does: all watched jobs are looked at in one query, seldom while the log is followed, often while
-Kafka is away. A stream that hears an event twice, or late, drops it by its place.
+What happens is heard on the log (``Follower``). What the log does not bring, the catalog does: all watched jobs are
+looked at in one query, seldom while the log is followed, often while Kafka is away. A stream that hears an event twice,
+or late, drops it by its place.
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ from typing import Any
 
 from headwater.connectors.jobs import reading
 from headwater.connectors.jobs.database import JobsDatabase
-from headwater.connectors.kafka import offsets
 from headwater.connectors.kafka.client import Kafka
-from headwater.connectors.kafka.following import Following
 from headwater.observe import logs
+from headwater.producers.api.public.follower import Follower
 from headwater.producers.api.public.recent import Recent
 from headwater.producers.api.public.stream_event import Place, StreamEvent
 from headwater.producers.api.public.watch import Watch
-from headwater.rules.errors import BadRecord, HeadwaterError
-from headwater.schemas.codec import decode
-from headwater.schemas.job_records import JobEvent
-from headwater.schemas.topics import JOBS_EVENTS
+from headwater.rules.errors import HeadwaterError
 
 log = logs.logger()
 
@@ -33,31 +29,28 @@ LOOK_SECONDS = 15.0
 """How often the catalog is looked at beside the log: a lost record costs a stream so long."""
 LOOK_ALONE_SECONDS = 1.0
 """The same while the log cannot be followed."""
-_READ_SECONDS = 0.25
-"""How soon the thread notices that it is to stop."""
-_PROBE_SECONDS = 0.5
+_GLANCE_SECONDS = 0.25
 _AT_ONCE = 1_000
 """Jobs of one query."""
 
 
 class Fanout:
-    """Follows inside its block. Safe for threads."""
+    """Tells inside its block. Safe for threads."""
 
     def __init__(self, kafka: Kafka, database: JobsDatabase) -> None:
-        self._kafka = kafka
         self._database = database
         self._lock = Lock()
         self._watches: dict[str, set[Watch]] = {}
         self._recent = Recent()
+        self._follower = Follower(kafka, self._hear, self._begin)
         self._stopping = Event()
-        self._looked = 0.0
-        self._trouble = ""
+        self._look_due = 0.0
         self._thread = Thread(target=self._run, name="fanout", daemon=True)
 
     @property
     def trouble(self) -> str:
         """Why the log is not followed now; empty: it is."""
-        return self._trouble
+        return self._follower.trouble
 
     def watching(self) -> int:
         """Streams that are open."""
@@ -82,7 +75,7 @@ class Fanout:
                     del self._watches[job]
 
     def since(self, job: str, place: Place) -> list[StreamEvent] | None:
-        """What happened after the event at ``place``, if that is still known here."""
+        """The event at ``place`` and what happened after it, if that is still known here."""
         return self._recent.since(job, place)
 
     def end(self) -> None:
@@ -94,70 +87,35 @@ class Fanout:
             watch.end()
 
     def __enter__(self) -> Fanout:
+        self._follower.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.end()
         self._thread.join()
+        self._follower.__exit__()
+
+    def _begin(self) -> None:
+        """What was heard before may lack some, and what happened meanwhile is to be looked up."""
+        self._recent.forget()
+        self._look_due = 0.0
+
+    def _hear(self, event: StreamEvent) -> None:
+        self._recent.keep(event)
+        self._tell(event)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._follow()
-            except HeadwaterError as error:
-                self._degrade(error.happened)
+        while not self._stopping.wait(_GLANCE_SECONDS):
+            now = time.monotonic()
+            if self._follower.trouble:
+                self._look_due = min(self._look_due, now + LOOK_ALONE_SECONDS)
+            if now >= self._look_due:
+                self._look_due = now + LOOK_SECONDS
                 self._look()
-                self._stopping.wait(LOOK_ALONE_SECONDS)
-
-    def _follow(self) -> None:
-        """Returns when the process stops. Raises HeadwaterError where the log cannot be followed."""
-        places = offsets.partitions(self._kafka, JOBS_EVENTS.name)
-        following = Following(self._kafka, offsets.ends(self._kafka, places))
-        self._recent.forget()
-        try:
-            self._recover()
-            self._look()  # at what happened before the ends that are followed now
-            while not self._stopping.is_set():
-                for message in following.read(_READ_SECONDS):
-                    self._hear(message.value())
-                self._notice_silence(following)
-                if time.monotonic() - self._looked >= (LOOK_ALONE_SECONDS if self._trouble else LOOK_SECONDS):
-                    self._look()
-        finally:
-            following.close()
-
-    def _notice_silence(self, following: Following) -> None:
-        if self._kafka.silent_since() is None:
-            self._recover()
-        elif following.broker_answers(_PROBE_SECONDS):
-            self._kafka.answered()
-        else:
-            self._degrade(f"Kafka at {self._kafka.config.bootstrap_servers} does not answer.")
-
-    def _degrade(self, trouble: str) -> None:
-        if not self._trouble:
-            log.warning("fanout.degraded", reason=trouble, kept="Streams go on from the catalog.")
-        self._trouble = trouble
-
-    def _recover(self) -> None:
-        if self._trouble:
-            log.info("fanout.resumed")
-        self._trouble = ""
-
-    def _hear(self, value: bytes | None) -> None:
-        try:
-            record = decode(value)
-        except BadRecord:
-            return  # the groups bury it, and say so
-        event = StreamEvent.of_record(record) if isinstance(record, JobEvent) else None
-        if event is not None:
-            self._recent.keep(event)
-            self._tell(event)
 
     def _look(self) -> None:
         """The catalog's word on every watched job. While the catalog is away streams only wait."""
-        self._looked = time.monotonic()
         with self._lock:
             jobs = list(self._watches)
         now_us = time.time_ns() // 1_000

@@ -35,12 +35,12 @@ class Recent:
                 self._told.popitem(last=False)
 
     def since(self, job: str, place: Place) -> list[StreamEvent] | None:
-        """What came after the event at ``place``; None where that is not known: too old, or never heard."""
+        """The event at ``place`` and all after it; None where that one is not known: too old, or never heard."""
         with self._lock:
             events = self._told.get(job, [])
             if not any(event.place == place for event in events):
                 return None
-            return [event for event in events if event.place > place]
+            return [event for event in events if event.place >= place]
 
     def forget(self) -> None:
         """The log was not followed for a while: what is kept may lack some."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
-from psycopg.types.json import Jsonb
 
-from headwater.connectors.jobs import pools, tenants
+from headwater.connectors.jobs import grants, leases, pools, results, tenants, workers
 from headwater.connectors.jobs.config import JobsConfig
 from headwater.connectors.jobs.database import JobsDatabase
+from headwater.connectors.jobs.grants import Wish
+from headwater.connectors.jobs.leases import Beat
+from headwater.connectors.jobs.results import Result
+from headwater.connectors.jobs.rows import AttemptId, Holder
 from headwater.connectors.kafka import topics
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
@@ -24,13 +29,18 @@ from headwater.connectors.web.config import WebConfig
 from headwater.producers.api.config import ApiConfig
 from headwater.producers.api.process import Api
 from headwater.rules.jobs.capabilities import Capabilities
+from headwater.rules.jobs.failures import FailurePolicy
 from headwater.rules.jobs.keys import RANDOM_BYTES, key_hash, key_hint, new_key
-from headwater.schemas.topics import JOBS_EVENTS
+from headwater.schemas.topics import JOBS_EVENTS, JOBS_REQUESTED
 from headwater.stack.addresses import Addresses
 from headwater.stack.postgres import create_database, database_address
 from headwater.stack.s3 import create_bucket
+from headwater.streams.outbox.outbox import Outbox
 
-MODEL = "testcard"
+MODEL, POOL = "testcard", "demo"
+WORKER = Holder("w1", 1)
+POLICY = FailurePolicy()
+TERM = 60.0
 CAPABILITIES = Capabilities(
     sizes=("720x1280", "1280x720"),
     max_seconds=60,
@@ -61,6 +71,7 @@ class Served:
     database: JobsDatabase
     kafka: Kafka
     objects: ObjectStore
+    owner_epoch: int
     keys: dict[str, str] = field(default_factory=dict)
 
     def tenant(self, name: str, **limits: object) -> httpx.Client:
@@ -72,8 +83,34 @@ class Served:
             tenants.add_key(transaction, name, key_hash(key), key_hint(key))
         return self.client(key)
 
-    def client(self, key: str) -> httpx.Client:
-        return httpx.Client(base_url=self.api.url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+    # What a scheduler and a worker do
+
+    def run(self, job: str) -> AttemptId:
+        """Granted and claimed."""
+        with self.database.transaction() as transaction:
+            [attempt] = grants.grant_batch(transaction, POOL, self.owner_epoch, [Wish(job, *WORKER)], TERM).granted
+            leases.claim(transaction, WORKER, [attempt], TERM)
+        return attempt
+
+    def step(self, attempt: AttemptId, step: int, steps: int) -> None:
+        beat = Beat(job=attempt.job, epoch=attempt.epoch, step=step, steps=steps, stage="generating")
+        with self.database.quiet() as transaction:
+            leases.beat(transaction, WORKER, [beat], TERM, draining=False)
+
+    def complete(self, attempt: AttemptId, content: bytes = b"a video") -> None:
+        key = f"r/{attempt.job}/{attempt.epoch}/video.mp4"
+        self.objects.put_whole(key, content)
+        with self.database.transaction() as transaction:
+            results.complete(transaction, WORKER, [Result(*attempt, {"key": key, "bytes": len(content)}, 1.0)])
+
+    def streams(self) -> object:
+        return self.api.health().facts["streams"]
+
+    def no_workers(self) -> NoWorkers:
+        return NoWorkers()
+
+    def client(self, key: str, url: str | None = None) -> httpx.Client:
+        return httpx.Client(base_url=url or self.api.url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +120,33 @@ def served(stack: Addresses) -> Iterator[Served]:
     bucket = stack.s3.rpartition("/")[0] + f"/{name}"
     create_bucket(bucket)
     kafka = Kafka(KafkaConfig(stack.kafka, prefix=f"{name}."))
-    topics.apply(kafka, (JOBS_EVENTS,))
+    topics.apply(kafka, (JOBS_EVENTS, JOBS_REQUESTED))
     objects = ObjectStore(S3Config.from_url(bucket))
     with JobsDatabase(JobsConfig(dsn=database_address(stack.postgres, name))) as database:
         database.migrate()
         with database.quiet() as transaction:
-            pools.ensure(transaction, "demo")
-            transaction.execute(
-                "INSERT INTO models (model, pool, capabilities) VALUES (%s, 'demo', %s)",
-                [MODEL, Jsonb(CAPABILITIES.to_json())],
+            pools.ensure(transaction, POOL)
+            owner = grants.take_over(transaction, POOL, "test")
+            workers.register(
+                transaction,
+                WORKER,
+                pool=POOL,
+                slots=100,
+                host="here",
+                models={MODEL: CAPABILITIES.to_json()},
+                policy=POLICY,
             )
         config = ApiConfig(port=0, internal_port=0, key_seconds=0.2)
         parts = {"database": database, "kafka": kafka, "objects": objects}
-        with Api(config, web=WebConfig(), endpoint=NoWorkers(), **parts) as api:  # type: ignore[arg-type]
-            yield Served(api, **parts)  # type: ignore[arg-type]
+        with Api(config, web=WebConfig(), endpoint=NoWorkers(), **parts) as api, _relay(database, kafka):  # type: ignore[arg-type]
+            yield Served(api, owner_epoch=owner, **parts)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _relay(database: JobsDatabase, kafka: Kafka) -> Iterator[None]:
+    relay = Outbox(database, kafka)
+    thread = Thread(target=relay.run)
+    thread.start()
+    yield
+    relay.stop()
+    thread.join()
