@@ -16,6 +16,7 @@ from typing import Any
 
 from headwater.connectors.api.endpoint import Endpoint
 from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.models.described import Described
 from headwater.connectors.s3.store import ObjectStore
 from headwater.connectors.web.client import Web
 from headwater.consumers.worker.asking import Asking, AskingFailed, ClaimsAnswered, EndsAnswered, Report
@@ -59,7 +60,7 @@ class Incarnation:
         name: str,
         number: int,
         pool: str,
-        model: str,
+        model: Described,
         endpoint: Endpoint,
         kafka: Kafka,
         store: ObjectStore,
@@ -67,11 +68,11 @@ class Incarnation:
         ending: Event,
     ) -> None:
         self._config, self._endpoint, self._kafka = config, endpoint, kafka
-        self._name, self._number, self._pool, self._model = name, number, pool, model
+        self._name, self._number, self._pool, self._model = name, number, pool, model.name
         self._ending = ending
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._attempts = Attempts()
-        self._hosts = Hosts({"model": model, "options": dict(config.options)}, self._queue.put)
+        self._hosts = Hosts({"model": model.backend, "options": dict(model.options)}, self._queue.put)
         self._slots = Slots(self._hosts, config.slots)
         self._jobs = Jobs(config, config.work_folder / name / str(number), self._attempts, self._slots)
         self._files = Files(

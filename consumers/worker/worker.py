@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 from headwater.connectors.api.endpoint import Endpoint
 from headwater.connectors.kafka.client import Kafka
+from headwater.connectors.models.described import described
 from headwater.connectors.s3.store import ObjectStore
 from headwater.connectors.web.client import Web
 from headwater.consumers.worker.config import WorkerConfig
@@ -26,8 +27,8 @@ log = logs.logger()
 class Worker:
     """Runs while its block does; leaving the block drains it. ``failure``: why it ended of itself.
 
-    ``model``: the kind of back end, see connectors/models. Raises BadSettings without an endpoint, Refused where the
-    name is another process's.
+    ``model``: a back end or a file, see connectors/models/described.py. Raises BadSettings without an endpoint or with
+    a wrong model, Refused where the name is another process's.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Worker:
             )
         self.config = config
         self.failure: Exception | None = None
-        self._pool, self._model = pool, model
+        self._pool, self._model = pool, described(model, config.options)
         self._kafka, self._store, self._web = kafka, store, web
         self._endpoint = Endpoint(config.endpoint, config.key)
         self._name = Name(config.work_folder, pool, config.name)

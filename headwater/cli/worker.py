@@ -22,7 +22,7 @@ _LOOK_SECONDS = 0.5
 def worker(
     context: typer.Context,
     pool: Annotated[str, typer.Option(help="The pool that it serves: workers with like hardware.")],
-    model: Annotated[str, typer.Option(metavar="KIND", help="testcard, http, command or noop.")],
+    model: Annotated[str, typer.Option(metavar="KIND|FILE", help="testcard, http, command, noop, or a .toml file.")],
     slots: Annotated[int | None, typer.Option(min=1, help="Jobs at once. Default: the setting, 1.")] = None,
     name: Annotated[
         str | None, typer.Option(help="Its name. Default: made of host and pool, the same each time.")
@@ -36,7 +36,8 @@ def worker(
 
     Until SIGTERM or Ctrl-C: then jobs may finish for a minute (worker.drain_seconds); those that cannot save a
     checkpoint and are given back. testcard renders a true MP4 from the prompt and needs no GPU; http asks a server of
-    the shape of vLLM-Omni; command runs any program. --json makes the log JSON.
+    the shape of vLLM-Omni; command runs any program; a file names one of these, and says what the model can
+    do (docs/models.md). --json makes the log JSON.
     """
     from headwater.cli.service import serving, speaking
     from headwater.connectors.web.client import Web
