@@ -150,6 +150,8 @@ class Failed(Attempt):
     message: Annotated[str, Field(max_length=4_000)]
     log_tail: Annotated[str, Field(max_length=20_000)] = ""
     gpu_seconds: Seconds
+    checkpoint: StoredCheckpoint | None = None
+    """The newest: the next attempt goes on from there."""
 
 
 class FailRequest(Signed):

@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from headwater.consumers.worker.messages import Attempt
+from headwater.consumers.worker.messages import Attempt, HostWork
 from headwater.rules.jobs.capabilities import length_class
 from headwater.schemas.worker_api import Beat, Claimed, Stage, StoredCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why an attempt failed, as rules/jobs/failures.py names it."""
+
+    code: str
+    message: str
 
 
 class Phase(StrEnum):
@@ -22,6 +30,8 @@ class Phase(StrEnum):
     """The model is done; too many are finishing already, so that it keeps its slot."""
     finishing = "finishing"
     """Probed, uploaded. Its slot is free."""
+    concluding = "concluding"
+    """It is over without a result; a checkpoint that is worth having is on its way to S3."""
     ending = "ending"
     """How it ended is being told to the endpoint."""
 
@@ -40,6 +50,7 @@ class Ending(StrEnum):
 _STAGES = {
     Phase.generating: Stage.generating,
     Phase.finishing: Stage.finishing,
+    Phase.concluding: Stage.finishing,
     Phase.ending: Stage.finishing,
 }
 
@@ -54,8 +65,10 @@ class Held:
     """When it was claimed, began, began to finish: by ``beats.now``."""
     phase: Phase = Phase.preparing
     ending: Ending | None = None
+    trouble: Trouble | None = None
+    """Why it failed."""
     end_by: float | None = None
-    """When a model that was told to stop is killed."""
+    """When a model that was told to stop is killed; when a checkpoint is not waited for any more."""
     step: int = 0
     steps: int = 0
     host: int | None = None
@@ -86,7 +99,22 @@ class Held:
     @property
     def occupies(self) -> bool:
         """Does it take a slot?"""
-        return self.phase not in (Phase.finishing, Phase.ending)
+        return self.phase not in (Phase.finishing, Phase.concluding, Phase.ending)
+
+    def work(self) -> HostWork:
+        """What the model's host is told of it."""
+        request = self.claimed.request
+        return HostWork(
+            job=self.claimed.job,
+            epoch=self.claimed.epoch,
+            prompt=request["prompt"],
+            seconds=int(request["seconds"]),
+            size=request["size"],
+            parameters=request.get("parameters") or {},
+            folder=str(self.folder),
+            input=str(self.input) if self.input else None,
+            resume=str(self.resume) if self.resume else None,
+        )
 
     def beat(self) -> Beat:
         return Beat(

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from headwater.connectors.media import BadOutput, probe, thumbnail
 from headwater.connectors.s3.store import ObjectStore
 from headwater.connectors.web.client import Web
-from headwater.consumers.worker.attempts import Held
+from headwater.consumers.worker.attempts import Held, Trouble
 from headwater.consumers.worker.messages import Attempt
 from headwater.observe import job_metrics, logs
 from headwater.rules.errors import BadUrl, HeadwaterError, NotFound, Refused, Transient
@@ -33,14 +33,6 @@ _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.2, 5.0
 _INPUT_BYTES = 512 * 1024 * 1024
 Container: TypeAlias = Literal["mp4", "bytes"]
 _NAMES: dict[Container, str] = {"mp4": "video.mp4", "bytes": "output"}
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why it failed, as rules/jobs/failures.py names it."""
-
-    code: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,6 +227,7 @@ class Incarnation:
         at = now()
         self._tend_hosts(at)
         self._jobs.kill_overdue(at)
+        self._jobs.conclude_overdue(at)
         if self._jobs.long_finishing(at):
             self._pulse.soon()
         if at - self._heard_at > self._config.cut_off_terms * self._lease_seconds:

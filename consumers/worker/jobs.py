@@ -1,6 +1,7 @@
 """What becomes of each attempt that this worker holds. Belongs to the supervisor's thread; nothing here waits.
 
     granted ─► claimed ─► prepared ─► waiting ─► generating ─► generated ─► finishing ─► ending ─► gone
+                                               └─► concluding (stopped or failed) ──┘
 
 At any point it may be stopped (cancelled, drained, hung, lost to another worker), or fail.
 """
@@ -13,11 +14,11 @@ from pathlib import Path
 from headwater.connectors.models.protocol import log_tail
 from headwater.consumers.worker import batching, measures
 from headwater.consumers.worker.asking import Asking, EndsAnswered
-from headwater.consumers.worker.attempts import Attempts, Ending, Held, Phase
+from headwater.consumers.worker.attempts import Attempts, Ending, Held, Phase, Trouble
 from headwater.consumers.worker.batching import Waiting
 from headwater.consumers.worker.config import WorkerConfig
-from headwater.consumers.worker.files import CheckpointKept, Files, Finished, Prepared, Trouble
-from headwater.consumers.worker.messages import Attempt, Checkpoint, HostWork, Result, ResultKind, Results, Steps
+from headwater.consumers.worker.files import CheckpointKept, Files, Finished, Prepared
+from headwater.consumers.worker.messages import Attempt, Checkpoint, Result, ResultKind, Results, Steps
 from headwater.consumers.worker.slots import Slots
 from headwater.observe import job_metrics, logs
 from headwater.schemas.worker_api import Beat, Claimed, ClaimOutcome, Completed, Failed, Stage, Stopped
@@ -99,7 +100,7 @@ class Jobs:
         job_metrics.WORKER_BATCH.observe(len(batch))
         for held in batch:
             held.phase, held.host, held.since = Phase.generating, host, now
-        self._slots.generate(host, map(_work, batch))
+        self._slots.generate(host, [held.work() for held in batch])
 
     # What the model says
 
@@ -129,8 +130,8 @@ class Jobs:
             step, path = held.newest_file
             held.newest_file = None
             self._files.keep_checkpoint(held, step, path)
-        elif held.ending is Ending.released and held.phase is Phase.generated:
-            self._release(held)
+        elif held.phase is Phase.concluding:
+            self._tell_end(held)
 
     def resulted(self, host: int, event: Results) -> None:
         for result in event.results:
@@ -144,7 +145,7 @@ class Jobs:
     def _resulted(self, held: Held, result: Result) -> None:
         held.phase, held.end_by = Phase.generated, None
         if held.ending in (Ending.cancelled, Ending.lost) or (held.ending and result.kind is ResultKind.stopped):
-            self._over(held)
+            self._conclude(held)
         elif result.kind is ResultKind.done:
             held.output = Path(result.path)
             held.ending = None
@@ -152,7 +153,7 @@ class Jobs:
             self._fail(held, Trouble(result.code, result.message))
         else:
             held.ending = Ending.released
-            self._over(held)
+            self._conclude(held)
 
     def host_died(self, host: int, now: float, *, of_itself: bool) -> None:
         """Its batch fails, where we did not kill it; where we did, those go back whom nobody meant."""
@@ -163,7 +164,7 @@ class Jobs:
                 self._fail(held, Trouble("crashed", "The model's process died."))
             else:
                 held.ending = held.ending or Ending.released
-                self._over(held)
+                self._conclude(held)
 
     # What comes after the model
 
@@ -223,7 +224,7 @@ class Jobs:
         elif held.phase is Phase.ending and ending is not Ending.lost:
             return  # the answer to what is being told decides
         else:
-            self._over(held)
+            self._conclude(held)
 
     def kill_overdue(self, now: float) -> None:
         """Models that do not stop. A batch goes on for those of it that are wanted; the others end with it."""
@@ -237,59 +238,52 @@ class Jobs:
         """A grant that this worker does not want to claim."""
         self._asking.report(Beat(job=attempt[0], epoch=attempt[1], step=0, steps=0, stage=Stage.granted))
 
-    def _over(self, held: Held) -> None:
-        """It is stopped: tell what there is to tell."""
-        match held.ending:
-            case Ending.cancelled:
-                held.phase = Phase.ending
-                self._asking.report(
-                    Stopped(job=held.claimed.job, epoch=held.claimed.epoch, gpu_seconds=held.gpu_seconds)
-                )
-            case Ending.hung:
-                self._fail(held, _HUNG)
-            case Ending.released:
-                held.phase = Phase.generated
-                if not held.uploading:
-                    self._release(held)
-            case _:
-                measures.lost()
-                self._remove(held)
-
-    def _release(self, held: Held) -> None:
-        held.phase = Phase.ending
-        self._asking.report(held.last_beat())
+    def conclude_overdue(self, now: float) -> None:
+        """Checkpoints that S3 does not take in time are left behind."""
+        for held in self.attempts.of_phase(Phase.concluding):
+            if held.end_by is None:
+                held.end_by = now + self._config.stop_seconds
+            elif now > held.end_by:
+                self._tell_end(held)
 
     def _fail(self, held: Held, trouble: Trouble) -> None:
-        held.phase = Phase.ending
         log.warning(
             "job.failed", job=held.claimed.job, epoch=held.claimed.epoch, code=trouble.code, why=trouble.message
         )
-        self._asking.report(
-            Failed(
-                job=held.claimed.job,
-                epoch=held.claimed.epoch,
-                code=trouble.code,
-                message=trouble.message[:_MESSAGE_CHARACTERS],
-                log_tail=log_tail(held.folder),
-                gpu_seconds=held.gpu_seconds,
+        held.trouble = trouble
+        self._conclude(held)
+
+    def _conclude(self, held: Held) -> None:
+        """It is over, but for a checkpoint that is on its way to S3 and that another attempt would go on from."""
+        held.phase, held.end_by = Phase.concluding, None
+        if held.ending is Ending.hung:
+            held.trouble = _HUNG
+        if not held.uploading or held.ending in (Ending.cancelled, Ending.lost):
+            self._tell_end(held)
+
+    def _tell_end(self, held: Held) -> None:
+        job, epoch = held.attempt
+        held.phase = Phase.ending
+        if held.ending is Ending.lost:
+            measures.lost()
+            self._remove(held)
+        elif held.ending is Ending.cancelled:
+            self._asking.report(Stopped(job=job, epoch=epoch, gpu_seconds=held.gpu_seconds))
+        elif held.trouble is not None:
+            self._asking.report(
+                Failed(
+                    job=job,
+                    epoch=epoch,
+                    code=held.trouble.code,
+                    message=held.trouble.message[:_MESSAGE_CHARACTERS],
+                    log_tail=log_tail(held.folder),
+                    gpu_seconds=held.gpu_seconds,
+                    checkpoint=held.checkpoint,
+                )
             )
-        )
+        else:
+            self._asking.report(held.last_beat())
 
     def _remove(self, held: Held) -> None:
         self.attempts.remove(held.attempt)
         self._files.remove(held.folder)
-
-
-def _work(held: Held) -> HostWork:
-    request = held.claimed.request
-    return HostWork(
-        job=held.claimed.job,
-        epoch=held.claimed.epoch,
-        prompt=request["prompt"],
-        seconds=int(request["seconds"]),
-        size=request["size"],
-        parameters=request.get("parameters") or {},
-        folder=str(held.folder),
-        input=str(held.input) if held.input else None,
-        resume=str(held.resume) if held.resume else None,
-    )

@@ -89,12 +89,14 @@ class Worker:
         return Health(True, "running" if life.ready else "loading", "", facts)
 
     def _run(self) -> None:
-        folder = self.config.work_folder / self.name
+        folder, number = self.config.work_folder / self.name, 0
         try:
             end: End | None = None
             while end is not End.drained:
                 shutil.rmtree(folder, ignore_errors=True)
-                self._life = self._begin()
+                # Unknown, it asks under its old number: where a namesake that is newer took its place, it is refused.
+                number = number if end is End.unknown else self._name.next_incarnation()
+                self._life = self._begin(number)
                 end = self._life.run()
                 log.info("worker.life_ended", worker=self.name, why=end.value)
         except Exception as error:
@@ -103,11 +105,11 @@ class Worker:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _begin(self) -> Incarnation:
+    def _begin(self, number: int) -> Incarnation:
         return Incarnation(
             self.config,
             name=self.name,
-            number=self._name.next_incarnation(),
+            number=number,
             pool=self._pool,
             model=self._model,
             endpoint=self._endpoint,

@@ -46,6 +46,7 @@ from headwater.schemas.worker_api import (
     ReleaseRequest,
     Shape,
     Signed,
+    Stage,
     StoppedRequest,
 )
 
@@ -118,12 +119,13 @@ def endpoint_app(key: str, database: JobsDatabase, policy: FailurePolicy, progre
 
     @app.post("/fail")
     def fail(request: FailRequest) -> Response:
-        given = [results.Failure(**one.model_dump()) for one in request.failures]
-        return _ended(
-            database,
-            "fail",
-            lambda transaction: results.fail(transaction, _holder(request), given, policy, random.random),
-        )
+        given = [results.Failure(**one.model_dump(exclude={"checkpoint"})) for one in request.failures]
+
+        def failed(transaction: Transaction) -> results.Ends:
+            leases.keep_checkpoints(transaction, _holder(request), _last_beats(request))
+            return results.fail(transaction, _holder(request), given, policy, random.random)
+
+        return _ended(database, "fail", failed)
 
     @app.post("/release")
     def release(request: ReleaseRequest) -> Response:
@@ -172,6 +174,17 @@ def _checked(capabilities: dict[str, Any]) -> dict[str, Any]:
 
 def _beat(one: Beat) -> leases.Beat:
     return leases.Beat(**one.model_dump() | {"stage": one.stage.value})
+
+
+def _last_beats(request: FailRequest) -> list[leases.Beat]:
+    """Of failed attempts that left a checkpoint, which may not have been told before."""
+    return [
+        leases.Beat(
+            job=one.job, epoch=one.epoch, step=0, steps=0, stage=Stage.finishing.value, checkpoint=dict(one.checkpoint)
+        )
+        for one in request.failures
+        if one.checkpoint is not None
+    ]
 
 
 def _claimed(attempt: AttemptId, mine: leases.Claimed | None) -> Claimed:

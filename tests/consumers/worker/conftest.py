@@ -7,34 +7,40 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from typing import Any, TypeAlias
 
 import pytest
 from confluent_kafka import Producer
 
-from headwater.connectors.jobs import expiry, grants, pools, reading, submit, tenants
+from headwater.connectors.jobs import cancel, expiry, grants, pools, reading, submit, tenants
 from headwater.connectors.jobs.config import JobsConfig
 from headwater.connectors.jobs.database import JobsDatabase
-from headwater.connectors.kafka import topics
+from headwater.connectors.kafka import offsets, topics
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
+from headwater.connectors.kafka.following import Following
 from headwater.connectors.s3.config import S3Config
 from headwater.connectors.s3.store import ObjectStore
 from headwater.producers.api.endpoint.endpoint import Endpoint
 from headwater.producers.api.server import Server
 from headwater.rules.jobs.failures import FailurePolicy
 from headwater.rules.jobs.video import JobView
-from headwater.schemas.codec import encode
-from headwater.schemas.job_records import GrantKind, JobGrant
+from headwater.schemas.codec import decode, encode
+from headwater.schemas.job_records import GrantKind, JobEvent, JobGrant
 from headwater.schemas.topics import JOBS_EVENTS, JOBS_GRANTS
 from headwater.stack.addresses import Addresses
 
 KEY = "a-key-that-only-workers-know"
 POOL = "demo"
 LEASE_SECONDS = 2.0
+POLICY = FailurePolicy(wait_seconds=0.1, longest_wait_seconds=0.1)
+
+Process: TypeAlias = "subprocess.Popen[str]"
 
 
 @dataclass
@@ -50,10 +56,11 @@ class Site:
     store: ObjectStore
     url: str
     folder: Path
-    epoch: int = 0
-    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    epoch: int
+    lease_seconds: float
+    processes: list[Process] = field(default_factory=list)
 
-    def worker(self, model: str = "noop", name: str = "w1", **settings: Any) -> subprocess.Popen[str]:
+    def worker(self, model: str = "noop", name: str = "w1", **settings: Any) -> Process:
         config = {"key": KEY, "endpoint": self.url, "name": name, "work_folder": str(self.folder / "work")}
         said = {
             "worker": config | settings,
@@ -73,6 +80,13 @@ class Site:
         self.processes.append(process)
         return process
 
+    def testcard(self, name: str = "w1", *, options: dict[str, Any] | None = None, **settings: Any) -> Process:
+        return self.worker("testcard", name, options={"faults": True, **(options or {})}, **settings)
+
+    def submit_card(self, seconds: int = 1, **parameters: Any) -> str:
+        """A true video of ``seconds`` x 8 steps."""
+        return self.submit("testcard", "64x64", str(seconds), parameters=parameters)
+
     def submit(self, model: str = "noop", size: str = "1x1", seconds: str = "1", **request: Any) -> str:
         job = f"video_{uuid.uuid4().hex}"
         asked = {"prompt": "a red fox", "size": size, "seconds": seconds, **request}
@@ -90,12 +104,12 @@ class Site:
             if not active:
                 return []
             wishes = [grants.Wish(job, active[0].worker, active[0].incarnation) for job in jobs]
-            granted = grants.grant_batch(transaction, POOL, self.epoch, wishes, LEASE_SECONDS).granted
+            granted = grants.grant_batch(transaction, POOL, self.epoch, wishes, self.lease_seconds).granted
         if tell:
             for job, epoch in granted:
                 grant = JobGrant(
                     kind=GrantKind.granted, job=job, epoch=epoch, pool=POOL, worker=active[0].worker,
-                    incarnation=active[0].incarnation, lease_seconds=LEASE_SECONDS, at_us=0,
+                    incarnation=active[0].incarnation, lease_seconds=self.lease_seconds, at_us=0,
                 )  # fmt: skip
                 self.producer.produce(self.kafka.physical(JOBS_GRANTS), encode(grant), grant.key(), active[0].partition)
             self.producer.flush(10)
@@ -103,7 +117,36 @@ class Site:
 
     def sweep(self) -> None:
         with self.database.transaction() as transaction:
-            expiry.expire_leases(transaction, LEASE_SECONDS, FailurePolicy())
+            expiry.expire_leases(transaction, self.lease_seconds, POLICY)
+
+    def cancel(self, job: str) -> None:
+        with self.database.transaction() as transaction:
+            cancel.cancel(transaction, "t", job)
+
+    def lease(self, job: str) -> tuple[int, int, str] | None:
+        """Step, steps and stage as the last beat told them; None: nobody has the job."""
+        with self.database.quiet() as transaction:
+            row = transaction.execute("SELECT step, steps, stage FROM leases WHERE job = %s", [job]).fetchone()
+        return None if row is None else (row[0], row[1], row[2])
+
+    def events(self, job: str) -> list[JobEvent]:
+        """What jobs.events says of it so far."""
+        places = offsets.partitions(self.kafka, JOBS_EVENTS.name)
+        following = Following(self.kafka, offsets.beginnings(self.kafka, places))
+        try:
+            records = [decode(message.value()) for message in following.catch_up()]
+        finally:
+            following.close()
+        return [record for record in records if isinstance(record, JobEvent) and record.job == job]
+
+    def end(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
     def job(self, job: str) -> JobView:
         with self.database.quiet() as transaction:
@@ -116,32 +159,47 @@ class Site:
 
 
 @pytest.fixture
-def site(stack: Addresses, catalog_dsn: str, kafka_prefix: str, bucket: str, tmp_path: Path) -> Iterator[Site]:
-    database = JobsDatabase(JobsConfig(dsn=catalog_dsn, lease_seconds=LEASE_SECONDS))
+def lease_seconds() -> float:
+    return LEASE_SECONDS
+
+
+@pytest.fixture
+def site(
+    stack: Addresses, catalog_dsn: str, kafka_prefix: str, bucket: str, tmp_path: Path, lease_seconds: float
+) -> Iterator[Site]:
+    database = JobsDatabase(JobsConfig(dsn=catalog_dsn, lease_seconds=lease_seconds))
     database.migrate()
     with database.transaction() as transaction:
         tenants.ensure(transaction, "t")
         pools.ensure(transaction, POOL)
         epoch = grants.take_over(transaction, POOL, "test")
-        expiry.tick(transaction, expiry.SWEEP)
     kafka = Kafka(KafkaConfig(bootstrap_servers=stack.kafka, prefix=kafka_prefix))
     topics.apply(kafka, (JOBS_GRANTS, JOBS_EVENTS))
-    endpoint = Endpoint(KEY, database, kafka, FailurePolicy())
+    endpoint = Endpoint(KEY, database, kafka, POLICY)
     with endpoint, Server("internal", endpoint.app, "127.0.0.1", 0, threads=8, drain_seconds=1.0) as server:
-        store = ObjectStore(S3Config.from_url(bucket))
-        producer = kafka.producer(linger_ms=0)
-        site = Site(stack, kafka_prefix, bucket, database, kafka, producer, store, server.url, tmp_path, epoch)
-        try:
-            yield site
-        finally:
-            for process in site.processes:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGCONT)
-                    process.kill()
-                process.wait()
-                assert process.stdout is not None
-                process.stdout.close()
+        site = Site(
+            stack, kafka_prefix, bucket, database, kafka, kafka.producer(linger_ms=0),
+            ObjectStore(S3Config.from_url(bucket)), server.url, tmp_path, epoch, lease_seconds,
+        )  # fmt: skip
+        with sweeping(site):
+            try:
+                yield site
+            finally:
+                site.end()
     database.close()
 
 
-Eventually = Callable[..., Any]
+@contextmanager
+def sweeping(site: Site) -> Iterator[None]:
+    """What the sweeper does, as often as it does."""
+    ending = Event()
+
+    def sweep() -> None:
+        while not ending.wait(0.25):
+            site.sweep()
+
+    thread = Thread(target=sweep)
+    thread.start()
+    yield
+    ending.set()
+    thread.join()
