@@ -72,6 +72,8 @@ class Held:
     step: int = 0
     steps: int = 0
     host: int | None = None
+    begun: bool = False
+    """The model has begun with it: its death may be this work's fault."""
     gpu_seconds: float = 0.0
     input: Path | None = None
     resume: Path | None = None

@@ -107,7 +107,7 @@ class Jobs:
     def stepped(self, event: Steps) -> None:
         for job, epoch, step, steps in event.steps:
             if (held := self.attempts.get((job, epoch))) is not None:
-                held.step, held.steps = step, steps
+                held.step, held.steps, held.begun = step, steps, True
 
     def checkpointed(self, event: Checkpoint) -> None:
         """One upload at a time for a job; of those that came meanwhile only the newest."""
@@ -156,9 +156,13 @@ class Jobs:
             self._conclude(held)
 
     def host_died(self, host: int, now: float, *, of_itself: bool) -> None:
-        """Its batch fails, where we did not kill it; where we did, those go back whom nobody meant."""
+        """Its batch fails, where we did not kill it; where we did, those go back whom nobody meant. What it had not
+        begun with waits for another host."""
         batch = self.attempts.of_host(host)
         for held in batch:
+            if held.ending is None and not held.begun:
+                held.phase, held.host = Phase.waiting, None
+                continue
             held.phase, held.gpu_seconds = Phase.generated, (now - held.since) / len(batch)
             if held.ending is None and of_itself:
                 self._fail(held, Trouble("crashed", "The model's process died."))
