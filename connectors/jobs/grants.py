@@ -181,6 +181,11 @@ def tenants_with_limits(transaction: Transaction) -> list[Limits]:
     return [Limits(*row) for row in found]
 
 
+_OWNER = "SELECT owner_epoch FROM pools WHERE pool = %s FOR SHARE"
+_LIMITED = """
+    SELECT FROM tenants WHERE max_running IS NOT NULL AND tenant IN (SELECT tenant FROM jobs WHERE job = ANY(%s))
+    ORDER BY tenant FOR NO KEY UPDATE
+"""  # of two pools that grant jobs of one limited tenant, the second counts what the first granted
 _GRANT = """
     WITH wished AS (
         SELECT * FROM unnest(%(job)s::text[], %(worker)s::text[], %(incarnation)s::bigint[])
@@ -224,26 +229,20 @@ _GRANT = """
 def grant_batch(
     transaction: Transaction, pool: str, owner_epoch: int, wishes: Sequence[Wish], lease_seconds: float
 ) -> Grants:
-    """Steps 1 and 2, for jobs that are named once each. Raises Fenced."""
-    hold(transaction, pool, owner_epoch)
-    _hold_limited(transaction, wishes)
+    """Steps 1 and 2, for jobs that are named once each, sent in one go. Raises Fenced: nothing of it stays then."""
     values = rows.columns(wishes, "job", "worker", "incarnation") | {"pool": pool, "lease": lease_seconds}
+    with transaction.pipeline():
+        owner = transaction.execute(_OWNER, [pool])
+        transaction.execute(_LIMITED, [values["job"]])
+        placed = transaction.execute(_GRANT, values)
+    _refuse_unless_newest(owner.fetchone(), pool, owner_epoch)
     grants = Grants([], [])
-    for job, epoch, refusal in transaction.execute(_GRANT, values):
+    for job, epoch, refusal in placed:
         if refusal is None:
             grants.granted.append(AttemptId(job, epoch))
         else:
             grants.refused.append((job, refusal))
     return grants
-
-
-def _hold_limited(transaction: Transaction, wishes: Sequence[Wish]) -> None:
-    """Of two pools that grant jobs of one limited tenant the second counts what the first granted."""
-    transaction.execute(
-        "SELECT FROM tenants WHERE max_running IS NOT NULL AND tenant IN (SELECT tenant FROM jobs WHERE job = ANY(%s)) "
-        "ORDER BY tenant FOR NO KEY UPDATE",
-        [[wish.job for wish in wishes]],
-    )
 
 
 def expire_infeasible(
@@ -268,7 +267,10 @@ def publish_board(transaction: Transaction, pool: str, owner_epoch: int, board: 
 
 def hold(transaction: Transaction, pool: str, owner_epoch: int) -> None:
     """Raises Fenced unless this is the pool's newest owner, which it stays until the transaction ends."""
-    row = transaction.execute("SELECT owner_epoch FROM pools WHERE pool = %s FOR SHARE", [pool]).fetchone()
+    _refuse_unless_newest(transaction.execute(_OWNER, [pool]).fetchone(), pool, owner_epoch)
+
+
+def _refuse_unless_newest(row: tuple[Any, ...] | None, pool: str, owner_epoch: int) -> None:
     if row is None or row[0] != owner_epoch:
         raise Fenced(
             f"another scheduler took over pool {pool!r} under epoch {row[0] if row else None}.",

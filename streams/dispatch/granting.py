@@ -2,7 +2,7 @@
 
 1. choose  whom to give what: no I/O
 2. grant   one transaction compares and sets each job, within the worker's slots and the tenant's limit, under this
-           scheduler's ownership of the pool
+           scheduler's ownership of the pool. Its commit does not wait for the disk: decisions/294
 3. tell    a record for each to the partition that its worker reads; nobody waits until the log has it
 
 A crash after 1 leaves nothing. After 2 the worker hears of the job with its next beat, which asks the catalog; if it
@@ -62,7 +62,7 @@ class Granting:
             wishes = pool.wishes(now_us, _MOST)
             if not wishes:
                 return
-            with self._database.transaction() as transaction:
+            with self._database.quiet() as transaction:
                 outcome = grants.grant_batch(transaction, pool.name, pool.epoch, wishes, self._lease_seconds)
             self.tell(pool, GrantKind.granted, pool.granted(outcome, wishes, now_us))
             job_metrics.JOB_GRANTS.labels(pool.name, "granted").inc(len(outcome.granted))
