@@ -52,6 +52,7 @@ def run(addresses: Addresses, quick: bool) -> dict[str, object]:
         rate, used = measure(addresses, size, 0)
         empty.append(rate)
         full.append(measure(addresses, size, size.queued)[0])
+        print(f"  CPU ms a job: { {name: round(s * 1000 / rate / size.seconds, 2) for name, s in used.items()} }")
         print(f"round {number + 1}: {empty[-1]:.0f} jobs/s, {full[-1]:.0f} with {size.queued:,} queued", flush=True)
     rate = statistics.median(empty)
     return {
@@ -121,6 +122,7 @@ def fill(service: Service, tenant: Tenant, count: int) -> None:
 
     first = asyncio.run(one())
     with psycopg.connect(service.addresses.postgres, autocommit=True) as connection:
+        connection.execute("SET search_path = jobs")  # as the product's own connections have it, for its triggers
         columns = [
             name
             for (name,) in connection.execute(
@@ -137,7 +139,7 @@ def fill(service: Service, tenant: Tenant, count: int) -> None:
             )
 
         def known() -> bool:
-            told = connection.execute("SELECT count(*) FROM (SELECT FROM jobs.outbox LIMIT 1) some").fetchone()
+            told = connection.execute("SELECT count(*) FROM jobs.outbox").fetchone()
             return told == (0,) and _board_says(connection) >= count
 
         if not wait_until(known, DEADLINE_SECONDS):

@@ -91,6 +91,7 @@ class Gatherer:
     names begin with ``prefix``. Objects are read once: no key is written twice."""
 
     def __init__(self, addresses: Addresses, kafka: str, prefix: str) -> None:
+        self.addresses = addresses
         self.dsn = addresses.postgres
         self._kafka = kafka
         self._topics = frozenset(prefix + name for name in _TOPICS)
@@ -146,11 +147,12 @@ class Gatherer:
 
     def _stored(self) -> dict[str, tuple[int, str]]:
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix="r/")
-        for entry in (entry for page in pages for entry in page.get("Contents", ())):
-            if entry["Key"] not in self._objects:
-                body = self._s3.get_object(Bucket=self._bucket, Key=entry["Key"])["Body"].read()
-                self._objects[entry["Key"]] = (len(body), hashlib.sha256(body).hexdigest())
-        return self._objects
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+        for key in keys:
+            if key not in self._objects:
+                body = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+                self._objects[key] = (len(body), hashlib.sha256(body).hexdigest())
+        return {key: self._objects[key] for key in keys}
 
 
 def _jobs(connection: psycopg.Connection[Any]) -> Iterator[Job]:

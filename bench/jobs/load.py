@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from headwater.rules.errors import Unavailable
 from jobs.evidence import Shown, Submitted
 
 VIDEOS = "/v1/videos"
@@ -28,6 +29,9 @@ class Answer:
 
     @property
     def job(self) -> str:
+        """Raises Unavailable where it names none."""
+        if self.status != 202:
+            raise Unavailable(f"A POST was answered {self.status}: {self.document}")
         return str(self.document["id"])
 
 
@@ -82,17 +86,6 @@ class Client:
             return Answer(0, {}, sent_at, time.perf_counter() - began)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a client wants. ``ends``: the states in which it may end; ``cancel_after``: seconds, None: never."""
-
-    key: str
-    tenant: str
-    body: Mapping[str, Any]
-    ends: frozenset[str] = frozenset({"completed"})
-    cancel_after: float | None = None
-
-
 async def at_rate(rate: float, count: int, one: Callable[[int], Awaitable[Answer]]) -> list[Answer]:
     """``count`` requests, evenly spaced and not waiting for each other. The generator's own lateness is the caller's
     to see: ``sent_at`` against the schedule."""
@@ -120,12 +113,6 @@ async def crowd(clients: int, count: int, one: Callable[[int], Awaitable[Answer]
     return [answer for answers in await asyncio.gather(*(ask() for _ in range(clients))) for answer in answers]
 
 
-async def watch(client: Client, jobs: Sequence[str]) -> list[Shown]:
-    """What the API says of each now."""
-    answers = await asyncio.gather(*(client.show(job) for job in jobs))
-    return [shown for job, answer in zip(jobs, answers, strict=True) if (shown := shown_by(job, answer)) is not None]
-
-
 def shown_by(job: str, answer: Answer) -> Shown | None:
     """None where there was no answer about it."""
     if answer.status != 200:
@@ -133,6 +120,6 @@ def shown_by(job: str, answer: Answer) -> Shown | None:
     return Shown(job, str(answer.document["status"]), int(answer.document.get("attempt") or 0))
 
 
-def submitted(order: Order, answers: Sequence[Answer]) -> Submitted:
-    jobs = tuple(answer.job for answer in answers if answer.status == 202)
-    return Submitted(order.key, order.tenant, jobs, order.ends, "webhook_url" in order.body)
+def submitted(key: str, tenant: str, ends: frozenset[str], hears: bool, answers: Sequence[Answer]) -> Submitted:
+    """What is known of an order after all these answers to it."""
+    return Submitted(key, tenant, tuple(answer.job for answer in answers if answer.status == 202), ends, hears)

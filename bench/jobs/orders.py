@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-NOOP = {"model": "noop", "seconds": "1", "size": "1x1"}
+NOOP = {"model": "noop", "seconds": "1", "size": "16x16"}
 
 
 def noop(prompt: str, **more: Any) -> dict[str, Any]:

@@ -27,21 +27,27 @@ class Heard:
 
 
 class Receiver:
-    """Listens while the block runs, in a thread with a loop of its own. ``url`` of a tenant is what its orders name.
+    """Listens while the block runs, in a thread with a loop of its own. ``url`` of a tenant is what its orders name;
+    ``secrets`` are what the tenants were given to check signatures with.
 
-    ``refusals`` is the share of requests that are answered 500, by ``random``: they come again.
+    ``refusals`` is the share of webhooks that are answered 500 when they come first, by ``random``.
     """
 
     def __init__(self, secrets: Mapping[str, str], random: Random, refusals: float = 0.0) -> None:
         self.heard: list[Heard] = []
         self.port = 0
-        self._secrets = {tenant: Webhook(secret) for tenant, secret in secrets.items()}
+        self._secrets: dict[str, Webhook] = {}
+        self.know(secrets)
         self._random = random
         self._refusals = refusals
+        self._known: set[str] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="receiver", daemon=True)
         self._listening = threading.Event()
         self._stop = asyncio.Event()
+
+    def know(self, secrets: Mapping[str, str]) -> None:
+        self._secrets |= {tenant: Webhook(secret) for tenant, secret in secrets.items()}
 
     def url(self, tenant: str) -> str:
         return f"http://{HOST}:{self.port}/{tenant}"
@@ -76,12 +82,15 @@ class Receiver:
 
     async def _hear(self, request: web.Request) -> web.Response:
         body = await request.read()
-        if self._random.random() < self._refusals:
-            return web.Response(status=500)
+        id = request.headers["webhook-id"]
+        if id not in self._known:
+            self._known.add(id)
+            if self._random.random() < self._refusals:
+                return web.Response(status=500)
         document = json.loads(body)
         data = document["data"]
         received = Received(
-            id=request.headers["webhook-id"],
+            id=id,
             type=document["type"],
             job=data["id"],
             signed=self._signed(request.match_info["tenant"], body, dict(request.headers)),

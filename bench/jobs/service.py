@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import socket
+import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,8 +110,11 @@ class Service(Processes):
         """Start everything, and wait until it is ready for jobs. Raises Unavailable, with what the logs say."""
         self.start_all()
         if not wait_until(lambda: self.ready() or self._has_ended(), START_SECONDS) or self._has_ended():
-            words = "\n".join(f"{log.name}: {log.read_text()[-800:]}" for log in sorted(self.folder.glob("*.log")))
-            raise Unavailable(f"the job service is not ready after {START_SECONDS:.0f} s.\n{words}")
+            raise Unavailable(f"the job service is not ready after {START_SECONDS:.0f} s.\n{self.words()}")
+
+    def words(self) -> str:
+        """The end of every log."""
+        return "\n".join(f"{log.name}: {log.read_text()[-800:]}" for log in sorted(self.folder.glob("*.log")))
 
     def ready(self) -> bool:
         """Each API answers, every worker is there, and the pool has a scheduler that says how it stands."""
@@ -141,6 +145,9 @@ def serving(
             made = service.prepare(tenants)
             service.begin()
             yield service, made
+        except Exception:
+            print(service.words(), file=sys.stderr)
+            raise
         finally:
             service.stop_all()
 

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 
 import pytest
-from jobs.load import Answer, Client, Order, at_rate, crowd, shown_by, submitted
+from jobs.load import Answer, Client, at_rate, crowd, shown_by, submitted
 from jobs.receiver import Receiver
 from standardwebhooks import Webhook
 
@@ -49,10 +49,12 @@ def test_the_receiver_records_what_it_answers_and_whether_it_was_signed() -> Non
     ]
 
 
-def test_what_the_receiver_refuses_it_has_not_heard() -> None:
+def test_what_the_receiver_refuses_it_has_not_heard_and_the_next_time_it_hears_it() -> None:
     with Receiver({"amber": SECRET}, Random(1), refusals=1.0) as receiver:
         assert post(receiver.url("amber"), BODY.encode(), SECRET) == 500
-    assert receiver.received() == []
+        assert receiver.received() == []
+        assert post(receiver.url("amber"), BODY.encode(), SECRET) == 204
+    assert [one.id for one in receiver.received()] == ["wh_1"]
 
 
 class Api(BaseHTTPRequestHandler):
@@ -96,7 +98,7 @@ def test_an_order_is_posted_under_one_key_until_an_answer_is_clear(url: str) -> 
 
     answers = asyncio.run(surely())
     assert [answer.status for answer in answers] == [0, 503, 202]
-    assert submitted(Order("k", "amber", {"webhook_url": "u"}), answers).jobs == ("video_k",)
+    assert submitted("k", "amber", frozenset(), True, answers).jobs == ("video_k",)
 
 
 def test_every_number_is_asked_once_at_a_rate_and_by_a_crowd() -> None:
