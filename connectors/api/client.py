@@ -203,6 +203,7 @@ def _missing(key: str, advice: str) -> BadSettings:
 _IN_FLIGHT = "/problems/in-flight"
 _KINDS: dict[int, type[HeadwaterError]] = {404: NotFound, 429: Transient}
 _ADVICE = {
+    404: "`headwater jobs list` shows this tenant's.",
     401: "Set HEADWATER_CLIENT__KEY, or client.key_file, to a key of a tenant: `headwater tenants key NAME` makes one.",
     429: "Ask again later.",
     503: "Ask again in a moment.",

@@ -82,14 +82,14 @@ class Problem(Exception):
         *,
         errors: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
-        **more: object,
+        more: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(detail)
         self.kind = kind
         self.detail = detail
         self.errors = errors
         self.headers = dict(headers or {})
-        self.more = more
+        self.more = dict(more or {})
 
 
 def refused(

@@ -138,5 +138,5 @@ def _not_admitted(verdict: TooLong | TooLate) -> Problem:
         f"It would start in {verdict.starts_in_seconds:.0f} s; this service promises {verdict.most_seconds:.0f} s. "
         "Try again later, or allow_deferred.",
         headers={"Retry-After": str(max(1, math.ceil(verdict.retry_after_seconds)))},
-        starts_in_seconds=round(verdict.starts_in_seconds),
+        more={"starts_in_seconds": round(verdict.starts_in_seconds)},
     )

@@ -74,7 +74,7 @@ class Video(BaseModel):
     cost: int | None = Field(description="Millionths of the currency.")
     retry_of: str | None
     version: int = Field(description="Grows with each change of state: of two of these, the higher is the newer.")
-    queue_position: int | None = Field(description="While it is queued: how many go before it, about.")
+    queue_position: int | None = Field(description="While it is queued: its place, about; 1 is the next.")
     eta: int | None = Field(description="While it is queued: when it should start.")
 
 

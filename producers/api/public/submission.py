@@ -13,12 +13,13 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Request, Response
 
-from headwater.connectors.jobs import submit
+from headwater.connectors.jobs import quotas, submit
+from headwater.connectors.jobs.quotas import Allowance
 from headwater.connectors.jobs.submit import Submission, SubmitOutcome, Submitted
 from headwater.connectors.jobs.tenants import Tenant
 from headwater.observe import job_metrics
 from headwater.producers.api.problems import Kind, Problem
-from headwater.producers.api.public import documents
+from headwater.producers.api.public import documents, limits
 from headwater.producers.api.public.answers import as_json, video
 from headwater.producers.api.public.idempotency import HEADER, fingerprint, key_of
 from headwater.producers.api.public.intake import Intended, intended
@@ -29,6 +30,8 @@ from headwater.producers.api.public.videos import owned
 from headwater.rules.jobs import ids
 
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_REFUSALS = {Kind.quota_exceeded: "quota", Kind.temporary_reduced_capacity: "queue"}
+_NOTHING = Allowance()
 _SOONEST_LOOK_SECONDS, _LATEST_LOOK_SECONDS = 1, 60
 
 Key = Annotated[str | None, Header(alias=HEADER, description="The same key and body again: the same job.")]
@@ -73,16 +76,28 @@ class Submissions:
     def _submit(self, asked: _Request, wanted: VideoRequest, retry_of: str | None) -> Response:
         try:
             found = self._intended(asked.tenant, wanted)
-        except Problem:
+            allowance = self._allowed(asked.tenant, found.cost_seconds)
+        except Problem as problem:
             if (earlier := self._earlier(asked)) is not None:
-                return self._answer(asked, earlier, None)
+                return self._answer(asked, earlier)
+            _count_refusal(problem)
             raise
         with self._service.database.transaction() as transaction:
             submitted = submit.submit(transaction, _submission(asked, wanted, found, retry_of))
-        return self._answer(asked, submitted, found)
+        return self._answer(asked, submitted, found, allowance)
 
     def _intended(self, tenant: Tenant, wanted: VideoRequest) -> Intended:
         return intended(tenant, wanted, self._service.market.offers(), self._service.web, time.time_ns() // 1_000)
+
+    def _allowed(self, tenant: Tenant, cost_seconds: float) -> Allowance:
+        """Takes one of each quota. Raises Problem where one has no room."""
+        if not tenant.limited:
+            return Allowance()
+        with self._service.database.quiet() as transaction:
+            allowance = quotas.take(transaction, tenant, cost_seconds)
+        if allowance.refused is not None:
+            raise limits.exceeded(allowance.refused, allowance)
+        return allowance
 
     def _earlier(self, asked: _Request) -> Submitted | None:
         """A repeated request is answered as the first one was, whatever has become of models and queues since."""
@@ -91,7 +106,10 @@ class Submissions:
         with self._service.database.quiet() as transaction:
             return submit.earlier(transaction, asked.tenant.tenant, asked.key, asked.fingerprint)
 
-    def _answer(self, asked: _Request, submitted: Submitted, found: Intended | None) -> Response:
+    def _answer(
+        self, asked: _Request, submitted: Submitted, found: Intended | None = None, allowance: Allowance = _NOTHING
+    ) -> Response:
+        """Raises Problem where the key stands in the way."""
         outcome = submitted.outcome
         if outcome is SubmitOutcome.in_flight:
             raise Problem(Kind.in_flight, "Its answer is a moment away: ask again.", headers={"Retry-After": "1"})
@@ -108,6 +126,7 @@ class Submissions:
         headers = {
             "Location": self._service.address(f"/v1/videos/{view.job}"),
             "Retry-After": str(_look_again_seconds(found)),
+            **limits.headers(allowance.rate),
         }
         if replayed:
             headers["Idempotency-Replayed"] = "true"
@@ -140,6 +159,13 @@ def _submission(asked: _Request, wanted: VideoRequest, found: Intended, retry_of
         idempotency_key=asked.key,
         fingerprint=asked.fingerprint if asked.key is not None else None,
     )
+
+
+def _count_refusal(problem: Problem) -> None:
+    """Of the refusals those that say something of the service; a bad request says nothing."""
+    deadline = any(error.get("pointer") == "#/deadline" for error in problem.errors)
+    if (outcome := "deadline" if deadline else _REFUSALS.get(problem.kind)) is not None:
+        job_metrics.API_ADMISSIONS.labels(outcome).inc()
 
 
 def _look_again_seconds(found: Intended | None) -> int:

@@ -32,7 +32,7 @@ def _app() -> FastAPI:
 
     @app.delete("/things/{thing}")
     def delete(thing: str) -> None:
-        raise Problem(Kind.gone, f"{thing} is gone.", since=7)
+        raise Problem(Kind.gone, f"{thing} is gone.", more={"since": 7})
 
     @app.get("/away")
     def away() -> None:
