@@ -85,10 +85,18 @@ class Served:
 
     # What a scheduler and a worker do
 
-    def run(self, job: str) -> AttemptId:
-        """Granted and claimed."""
+    worker = WORKER
+    policy = POLICY
+
+    def grant(self, job: str) -> AttemptId:
         with self.database.transaction() as transaction:
             [attempt] = grants.grant_batch(transaction, POOL, self.owner_epoch, [Wish(job, *WORKER)], TERM).granted
+        return attempt
+
+    def run(self, job: str) -> AttemptId:
+        """Granted and claimed."""
+        attempt = self.grant(job)
+        with self.database.transaction() as transaction:
             leases.claim(transaction, WORKER, [attempt], TERM)
         return attempt
 
