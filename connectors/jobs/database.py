@@ -57,6 +57,19 @@ class JobsDatabase(_Sessions):
         self.wake()
 
     @contextmanager
+    def autocommit(self) -> Iterator[Transaction]:
+        """The same, but each statement is a transaction of its own: one round trip in place of three, for those paths
+        that are one statement (they say so)."""
+        with super().transaction() as connection:
+            connection.autocommit = True
+            try:
+                yield connection
+            finally:
+                if not connection.closed:
+                    connection.autocommit = False
+        self.wake()
+
+    @contextmanager
     def quiet(self) -> Iterator[Transaction]:
         """A transaction that changes no job's state, so that the outbox has nothing of it, and that may be lost where
         the server crashes, so that its commit waits for no disk: reads, beats, boards, the relay's own."""

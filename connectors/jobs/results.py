@@ -117,8 +117,9 @@ def complete(transaction: Transaction, holder: Holder, results: Sequence[Result]
     rest = [one for one in results if AttemptId(one.job, one.epoch) not in outcomes]
     if rest:
         spent = {AttemptId(one.job, one.epoch): one.gpu_seconds for one in rest}
-        moves = [_cancelled(one, spent) for one in _mine(transaction, holder, spent, JobState.cancelling)]
-        outcomes |= _ended(transaction, holder, spent, moves, "completed")
+        with transaction.transaction():
+            moves = [_cancelled(one, spent) for one in _mine(transaction, holder, spent, JobState.cancelling)]
+            outcomes |= _ended(transaction, holder, spent, moves, "completed")
     return outcomes
 
 
