@@ -22,7 +22,8 @@ USUAL_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """``crashes``: so often a model's process died over this input."""
+    """``crashes``: so often a model's process died over this input. ``waited_seconds``: since the job was accepted,
+    where its first attempt begins now; None: it began before."""
 
     job: str
     epoch: int
@@ -30,6 +31,8 @@ class Claimed:
     request: dict[str, Any]
     checkpoint: dict[str, Any] | None
     crashes: int
+    pool: str
+    waited_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,8 @@ _CLAIM = """
     ), claimed AS (
         UPDATE jobs j SET state = 'running', started_at = coalesce(j.started_at, now()), reason = 'a worker began'
         FROM held h WHERE j.job = h.job
-        RETURNING j.job, j.epoch, j.model, j.request, j.checkpoint, j.crashes
+        RETURNING j.job, j.epoch, j.model, j.request, j.checkpoint, j.crashes, j.pool,
+            CASE WHEN j.started_at = now() THEN extract(epoch FROM now() - j.queued_at)::float8 END AS waited
     ), leased AS (
         UPDATE leases l SET expires_at = now() + make_interval(secs => %(term)s), step_at = now(),
             step_limit = coalesce((m.capabilities ->> 'step_limit_seconds')::float8, 0),
@@ -97,10 +101,10 @@ _CLAIM = """
         UPDATE attempts a SET claimed_at = now(), resumed_step = (h.checkpoint ->> 'step')::int
         FROM held h WHERE a.job = h.job AND a.epoch = h.epoch
     )
-    SELECT job, epoch, model, request, checkpoint, crashes FROM claimed
+    SELECT job, epoch, model, request, checkpoint, crashes, pool, waited FROM claimed
 """
 _MINE = """
-    SELECT j.job, j.epoch, j.model, j.request, j.checkpoint, j.crashes
+    SELECT j.job, j.epoch, j.model, j.request, j.checkpoint, j.crashes, j.pool, NULL
     FROM unnest(%(job)s::text[], %(epoch)s::bigint[]) AS g(job, epoch)
         JOIN jobs j USING (job, epoch) JOIN leases l USING (job, epoch)
     WHERE j.state = 'running' AND l.worker = %(worker)s AND l.incarnation = %(incarnation)s
@@ -108,7 +112,8 @@ _MINE = """
 
 
 def claim(transaction: Transaction, holder: Holder, grants: Sequence[AttemptId], term_seconds: float) -> list[Claimed]:
-    """Those of the grants that are, or were before, this worker's to run. The others are gone."""
+    """Those of the grants that are, or were before, this worker's to run. The others are gone. In ``autocommit`` it is
+    one round trip."""
     values = rows.columns(grants, "job", "epoch") | holder._asdict() | {"term": term_seconds}
     claimed = [Claimed(*row) for row in transaction.execute(_CLAIM.encode(), values)]
     if len(claimed) < len(grants):  # claimed before, and the answer was lost

@@ -1,6 +1,6 @@
-"""What is counted of the attempts that a transaction began or ended: asked within it, and of nothing that was repeated.
+"""What is counted of the attempts that a transaction ended: asked within it, and of nothing that was repeated.
 
-Both look for what bears the moment of the transaction itself, so that an answer which was lost and is given again
+It looks for what bears the moment of the transaction itself, so that an answer which was lost and is given again
 counts once.
 """
 
@@ -16,14 +16,6 @@ from headwater.rules.jobs.states import JobState
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A job whose first attempt begins. ``waited_seconds``: since it was accepted."""
-
-    pool: str
-    waited_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """An attempt's end. ``state``: of its job since; ``amount``: what it was charged, in millionths."""
 
@@ -36,18 +28,6 @@ class Ended:
     gpu_seconds: float
     ran_seconds: float
     amount: int
-
-
-def started(transaction: Transaction, ids: Iterable[AttemptId]) -> list[Started]:
-    found = transaction.execute(
-        """
-        SELECT j.pool, extract(epoch FROM now() - j.queued_at)::float8 AS waited_seconds
-        FROM unnest(%(job)s::text[], %(epoch)s::bigint[]) AS g(job, epoch) JOIN jobs j USING (job, epoch)
-        WHERE j.started_at = now()
-        """,
-        rows.columns(ids, "job", "epoch"),
-    )
-    return [Started(*row) for row in found]
 
 
 def ended(transaction: Transaction, ids: Iterable[AttemptId]) -> list[Ended]:

@@ -88,10 +88,9 @@ def endpoint_app(key: str, database: JobsDatabase, policy: FailurePolicy, progre
 
     @app.post("/claim")
     def claim(request: ClaimRequest) -> Response:
-        with database.transaction() as transaction:
+        with database.autocommit() as transaction:
             claimed = leases.claim(transaction, _holder(request), [_id(one) for one in request.grants], lease_seconds)
-            started = measured.started(transaction, [AttemptId(one.job, one.epoch) for one in claimed])
-        measures.claimed(len(claimed), len(request.grants) - len(claimed), started)
+        measures.claimed(claimed, len(request.grants) - len(claimed))
         mine = {AttemptId(one.job, one.epoch): one for one in claimed}
         return _json(Claims(claims=tuple(_claimed(_id(one), mine.get(_id(one))) for one in request.grants)))
 

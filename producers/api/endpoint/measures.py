@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from headwater.connectors.jobs.measured import Ended, Started
+from headwater.connectors.jobs.leases import Claimed
+from headwater.connectors.jobs.measured import Ended
 from headwater.connectors.jobs.results import EndOutcome
 from headwater.observe import job_metrics
 from headwater.rules.jobs.states import JobState
 from headwater.schemas.worker_api import BeatOutcome
 
 
-def claimed(claimed: int, gone: int, started: Iterable[Started]) -> None:
-    job_metrics.JOB_CLAIMS.labels("claimed").inc(claimed)
+def claimed(claimed: Sequence[Claimed], gone: int) -> None:
+    job_metrics.JOB_CLAIMS.labels("claimed").inc(len(claimed))
     job_metrics.JOB_CLAIMS.labels("gone").inc(gone)
-    for one in started:
-        job_metrics.JOB_WAIT_SECONDS.labels(one.pool).observe(one.waited_seconds)
+    for one in claimed:
+        if one.waited_seconds is not None:
+            job_metrics.JOB_WAIT_SECONDS.labels(one.pool).observe(one.waited_seconds)
 
 
 def beaten(outcomes: Iterable[BeatOutcome]) -> None:

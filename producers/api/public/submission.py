@@ -82,7 +82,7 @@ class Submissions:
                 return self._answer(asked, earlier)
             _count_refusal(problem)
             raise
-        with self._service.database.transaction() as transaction:
+        with self._service.database.autocommit() as transaction:
             submitted = submit.submit(transaction, _submission(asked, wanted, found, retry_of))
         return self._answer(asked, submitted, found, allowance)
 

@@ -4,16 +4,10 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors.jobs import leases, measured, results
+from headwater.connectors.jobs import measured, results
 from headwater.connectors.jobs.rows import AttemptId
 from headwater.rules.jobs.failures import FailurePolicy
 from headwater.rules.jobs.states import JobState
-
-
-def claim(place: Any, ids: list[AttemptId]) -> list[measured.Started]:
-    with place.jobs.transaction() as transaction:
-        leases.claim(transaction, place.worker, ids, 10.0)
-        return measured.started(transaction, ids)
 
 
 def complete(place: Any, ids: list[AttemptId]) -> list[measured.Ended]:
@@ -34,10 +28,11 @@ def fail(place: Any, ids: list[AttemptId], code: str) -> list[measured.Ended]:
 def test_the_wait_of_a_first_claim_is_counted_once(place: Any) -> None:
     granted = place.grant(place.submit(), place.submit())
     place.query("UPDATE jobs SET queued_at = queued_at - interval '100 s'")
-    started = claim(place, granted)
+    started = place.claim(*granted)
     assert [one.pool for one in started] == ["gpu", "gpu"]
     assert all(100 <= one.waited_seconds < 200 for one in started)
-    assert claim(place, granted) == [], "an answer that was lost is given again, and not counted again"
+    again = place.claim(*granted)
+    assert [one.waited_seconds for one in again] == [None, None], "given again, and not counted again"
 
 
 def test_a_completed_attempt_is_counted_once_with_what_it_cost(place: Any) -> None:
