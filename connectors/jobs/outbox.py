@@ -55,6 +55,12 @@ def take(transaction: Transaction, most: int, seconds: float) -> list[Told]:
     return sorted(Told(*row) for row in transaction.execute(_TAKE, [most, seconds]))
 
 
+def keep_what_is_seen(transaction: Transaction) -> None:
+    """This transaction's commit waits for the disk after all. What it saw of others that did not wait (``quiet``) lies
+    before it in the server's log, and is there then too."""
+    transaction.execute("SET LOCAL synchronous_commit = on")
+
+
 def told(transaction: Transaction, seqs: Sequence[int]) -> None:
     """The log acknowledged them."""
     transaction.execute("DELETE FROM outbox WHERE seq = ANY(%s)", [list(seqs)])

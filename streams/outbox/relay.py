@@ -1,7 +1,8 @@
 """One round of the relay: rows of the outbox become records of the log.
 
 1. take      rows that nobody has, for some seconds; the rows told in the round before are deleted with it. One
-             transaction, which is over before
+             transaction, whose commit waits for the disk, and with it for all that it saw: a change that the server
+             could still forget is told to nobody
 2. produce   their records go out, and
 3. flush     the log acknowledges them
 4. note      they are told: the next round's first step deletes them
@@ -63,6 +64,8 @@ class Relay:
             if self._told:
                 outbox.told(transaction, self._told)
             taken = outbox.take(transaction, ROUND_ROWS, TAKEN_SECONDS)
+            if taken:
+                outbox.keep_what_is_seen(transaction)
         self._told = []
         return taken
 
