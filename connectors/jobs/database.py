@@ -71,8 +71,8 @@ class JobsDatabase(_Sessions):
 
     @contextmanager
     def quiet(self) -> Iterator[Transaction]:
-        """A transaction that changes no job's state, so that the outbox has nothing of it, and that may be lost where
-        the server crashes, so that its commit waits for no disk: reads, beats, boards, the relay's own."""
+        """A transaction that may be lost where the server crashes, so that its commit waits for no disk: reads, beats,
+        boards, grants (the claim's commit keeps them). It does not wake the relay."""
         with self._quiet.transaction() as transaction:
             yield transaction
 

@@ -49,7 +49,7 @@ class Looking:
 
     def take_over(self, name: str) -> Pool:
         began = time.monotonic()
-        with self._database.quiet() as transaction:
+        with self._database.transaction() as transaction:  # an epoch that a crash could forget would be taken twice
             pool = Pool(name, grants.take_over(transaction, name, self._owner))
         with self._database.quiet() as transaction:
             self._look(transaction, pool)
