@@ -69,6 +69,8 @@ class Clients:
         self._random = random
         self.submitted: list[Submitted] = []
         self.shown: list[Shown] = []
+        self.refused: dict[str, str] = {}
+        """By order: how it was refused for good, or never answered clearly."""
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -118,6 +120,8 @@ class Clients:
         answers = [answer for some in await asyncio.gather(*posts) for answer in some]
         self.submitted.append(submitted(order.key, order.tenant.name, order.ends, "webhook_url" in order.body, answers))
         jobs = self.submitted[-1].jobs
+        if not jobs:
+            self.refused[order.key] = f"{answers[-1].status}: {answers[-1].document}"
         if jobs and order.cancel_after is not None:
             await asyncio.sleep(order.cancel_after)
             await apis.of(order.tenant, self._random).cancel(jobs[0])

@@ -81,7 +81,7 @@ class Chaos:
     def round(self, seed: int, faults: Sequence[Fault] | None = None) -> list[Finding]:
         """What the checker found. ``seed`` decides the orders; ``faults`` None: the next ones from the deck."""
         dealt = self._deck.deal() if faults is None else list(faults)
-        wanted = orders(Random(seed), self.shape.jobs, self.tenants, self.receiver, f"seed {seed}", self.shape.longest)
+        wanted = orders(Random(seed), self.shape.jobs, self.tenants, self.receiver, f"seed-{seed}", self.shape.longest)
         self.clients.start(wanted, self.shape.seconds)
         try:
             self.inflict.all(dealt)
@@ -120,8 +120,14 @@ class Chaos:
             ).fetchall()
 
     def _behaviour(self) -> list[Finding]:
-        """What no evidence shows: who ended without being killed, who wrote a traceback."""
+        """What no evidence shows: who was refused, who ended without being killed, who wrote a traceback."""
+        dated = {one.key for one in self.clients.submitted if "expired" in one.ends}
         found = [Finding("ended", one.name, f"with {one.code}: {one.words}") for one in self.inflict.unexplained()]
+        found += [
+            Finding("lost", key, f"was refused for good: {answer}")
+            for key, answer in self.clients.refused.items()
+            if key not in dated  # a deadline that cannot be kept is refused
+        ]
         return [*found, *(Finding("ended", name, "wrote a traceback") for name in self.service.tracebacks())]
 
 
