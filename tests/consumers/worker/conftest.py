@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from confluent_kafka import Producer
@@ -34,6 +36,9 @@ from headwater.schemas.codec import decode, encode
 from headwater.schemas.job_records import GrantKind, JobEvent, JobGrant
 from headwater.schemas.topics import JOBS_EVENTS, JOBS_GRANTS
 from headwater.stack.addresses import Addresses
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "bench"))
+from chaos.proxy import HOST, Proxy
 
 KEY = "a-key-that-only-workers-know"
 POOL = "demo"
@@ -58,15 +63,21 @@ class Site:
     folder: Path
     epoch: int
     lease_seconds: float
+    endpoint: Proxy
+    """The way to the endpoint, and the way to S3, of workers that are started ``relayed``."""
+    s3: Proxy
     processes: list[Process] = field(default_factory=list)
 
-    def worker(self, model: str = "noop", name: str = "w1", **settings: Any) -> Process:
-        config = {"key": KEY, "endpoint": self.url, "name": name, "work_folder": str(self.folder / "work")}
+    def worker(self, model: str = "noop", name: str = "w1", *, relayed: bool = False, **settings: Any) -> Process:
+        url = f"http://{HOST}:{self.endpoint.port}" if relayed else self.url
+        s3 = urlsplit(self.bucket)
+        relayed_s3 = s3._replace(netloc=f"{s3.netloc.partition('@')[0]}@{HOST}:{self.s3.port}")
+        config = {"key": KEY, "endpoint": url, "name": name, "work_folder": str(self.folder / "work")}
         said = {
             "worker": config | settings,
             "kafka": self.stack.kafka,
             "prefix": self.prefix,
-            "s3": self.bucket,
+            "s3": urlunsplit(relayed_s3 if relayed else s3),
             "pool": POOL,
             "model": model,
         }
@@ -122,6 +133,19 @@ class Site:
     def cancel(self, job: str) -> None:
         with self.database.transaction() as transaction:
             cancel.cancel(transaction, "t", job)
+
+    def is_there(self, worker: str) -> bool:
+        """Does it take jobs?"""
+        with self.database.quiet() as transaction:
+            return worker in [one.worker for one in grants.workers_of(transaction, POOL)]
+
+    def no_lease_ends(self) -> None:
+        """Not for an hour, unless something but time ends it."""
+        with self.database.quiet() as transaction:
+            transaction.execute("UPDATE leases SET expires_at = now() + interval '1 hour'")
+
+    def log(self, worker: str) -> str:
+        return (self.folder / f"{worker}.log").read_text()
 
     def lease(self, job: str) -> tuple[int, int, str] | None:
         """Step, steps and stage as the last beat told them; None: nobody has the job."""
@@ -180,13 +204,21 @@ def site(
         site = Site(
             stack, kafka_prefix, bucket, database, kafka, kafka.producer(linger_ms=0),
             ObjectStore(S3Config.from_url(bucket)), server.url, tmp_path, epoch, lease_seconds,
+            Proxy(urlsplit(server.url).port or 0, free_port()), Proxy(urlsplit(bucket).port or 0, free_port()),
         )  # fmt: skip
         with sweeping(site):
             try:
                 yield site
             finally:
                 site.end()
+                site.endpoint.close()
+                site.s3.close()
     database.close()
+
+
+def free_port() -> int:
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
 
 
 @contextmanager
