@@ -31,12 +31,12 @@ def attempt(web: Web, delivery: Delivery, job: JobView, random: Random) -> Outco
         body = webhook_body(delivery.type, job.completed_at or now, video_object(job))
         with job_metrics.WEBHOOK_SECONDS.time():
             answer = web.post(delivery.url, body, signed(delivery.delivery, now, body, delivery.secrets))
+        return _judged(delivery, answer, now, random)
     except HeadwaterError as error:
         return _failed(delivery, None, str(error), 0.0, random)
     except Exception as error:  # a fault of ours must cost this attempt only
         log.exception("webhook.fault", delivery=delivery.delivery)
         return _failed(delivery, None, f"{type(error).__name__} at the sender", 0.0, random)
-    return _judged(delivery, answer, now, random)
 
 
 def signed(delivery: str, at: datetime, body: bytes, secrets: Sequence[str]) -> dict[str, str]:
@@ -57,14 +57,15 @@ def _judged(delivery: Delivery, answer: Answer, now: datetime, random: Random) -
         case Verdict.disabled:
             return Outcome(delivery, Verdict.disabled, answer.status, "the endpoint is gone (410)", None)
         case _:
-            said = answer.body.decode("utf-8", "replace").replace("\x00", "")
+            said = answer.body.decode("utf-8", "replace")
             asked = retry_after(answer.status, answer.headers.get("retry-after"), now)
             return _failed(delivery, answer.status, f"it answered {answer.status}: {said}", asked, random)
 
 
 def _failed(delivery: Delivery, status: int | None, error: str, asked_seconds: float, random: Random) -> Outcome:
     wait = next_attempt(delivery.attempts + 1, asked_seconds, random)
-    return Outcome(delivery, Verdict.failed, status, error[:_ERROR_CHARACTERS], wait)
+    kept = error[:_ERROR_CHARACTERS].replace("\x00", "")  # PostgreSQL's text takes all but this
+    return Outcome(delivery, Verdict.failed, status, kept, wait)
 
 
 def _ended(delivery: Delivery, why: str) -> Outcome:

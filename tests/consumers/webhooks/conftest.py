@@ -26,6 +26,7 @@ class Receiver:
     answers: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """The statuses that a path answers in turn; then, and without any, 204. 0 hangs until the receiver is closed."""
     headers: dict[str, str] = field(default_factory=dict)
+    said: bytes = b""
     got: list[Hook] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -52,6 +53,7 @@ def receiving(host: str = "127.0.0.1") -> Iterator[Receiver]:
             for name, text in state.headers.items():
                 self.send_header(name, text)
             self.end_headers()
+            self.wfile.write(state.said)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -78,6 +78,13 @@ def test_all_but_2xx_failed_and_is_tried_again(receiver: Any, status: int) -> No
     assert len(receiver.got) == 1
 
 
+def test_what_an_endpoint_says_is_kept_for_people_whatever_bytes_it_is(receiver: Any) -> None:
+    receiver.answers["/hook"], receiver.said = [500], b"broken \x00\xff" + b"x" * 10_000
+    outcome = attempt(WEB, delivery(f"{receiver.url}/hook"), JOB, Random(1))
+    assert str(outcome.error).startswith("it answered 500: broken \ufffdxxx")
+    assert len(str(outcome.error)) <= 300
+
+
 def test_410_disables(receiver: Any) -> None:
     receiver.answers["/hook"] = [410]
     outcome = attempt(WEB, delivery(f"{receiver.url}/hook"), JOB, Random(1))

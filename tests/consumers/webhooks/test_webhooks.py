@@ -229,16 +229,40 @@ def test_a_sender_killed_between_the_post_and_its_note_is_repeated_under_the_sam
 
 
 def test_a_sender_that_is_stopped_waits_for_the_answers_under_way(
-    place: Place, receiver: Any, eventually: Eventually
+    place: Place, receiver: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    draining, drain = threading.Event(), Webhooks._drain
+
+    def noticed(webhooks: Webhooks) -> None:
+        draining.set()
+        drain(webhooks)
+
+    monkeypatch.setattr(Webhooks, "_drain", noticed)
     receiver.answers["/slow"] = [0]
     with sending(place) as webhooks:
         [delivery] = place.end(f"{receiver.url}/slow")
         eventually(lambda: receiver.got)
         webhooks.stop()
+        assert draining.wait(30)
         receiver.closing.set()  # it hangs up without an answer
     assert place.row(delivery)["attempts"] == 1
     assert "gave no answer" in place.row(delivery)["last_error"]
+
+
+def test_an_endpoint_that_rests_is_left_alone_with_all_that_waits_for_it(
+    place: Place, receiver: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "REST_SECONDS", 1_000.0)
+    monkeypatch.setattr(rules, "LONGEST_REST_SECONDS", 1_000.0)
+    receiver.answers["/dead"] = [503] * 100
+    due = "SELECT count(*) FROM deliveries WHERE state = 'pending' AND due_at <= now() AND taken_until IS NULL"
+    with sending(place):
+        place.end(f"{receiver.url}/dead", 60)
+        eventually(lambda: len(receiver.got) >= 5)
+        eventually(lambda: place.query(due) == [(0,)])
+        place.end(f"{receiver.url}/dead", 5)
+    assert 5 <= len(receiver.got) <= 8, "five failures, and what was under way with the last of them"
+    assert place.states() == {"pending": 65}
 
 
 def test_connections_to_the_catalog_that_break_cost_time_only(
