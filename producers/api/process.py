@@ -5,6 +5,7 @@ Both are stateless: what they know is in the catalog, and any number of these pr
 
 from __future__ import annotations
 
+import gc
 import signal
 from contextlib import ExitStack
 from functools import partial
@@ -85,6 +86,8 @@ class Api:
         self._stopping.set()
 
     def run(self) -> None:
+        gc.collect()
+        gc.freeze()  # what was imported is left out of collections: they would make requests wait
         with self:
             self._stopping.wait()
 

@@ -93,7 +93,7 @@ class Videos:
     def delete_video(self, request: Request, video_id: str) -> Response:
         """Hides an ended job. It can be undeleted for as long as results of its tenant are kept, then its bytes go."""
         owned(self._service, request, video_id)
-        with self._service.database.quiet() as transaction:
+        with self._service.database.transaction() as transaction:
             view = known(cancel.delete(transaction, caller(request).tenant, video_id), deleted_too=True)
         if view.deleted_at is None:
             raise Problem(Kind.not_final, "Cancel it first, or wait for its end.")
@@ -102,7 +102,7 @@ class Videos:
     def undelete_video(self, request: Request, video_id: str) -> Response:
         """Shows a deleted job again, with its result if its time is not over."""
         owned(self._service, request, video_id, deleted_too=True)
-        with self._service.database.quiet() as transaction:
+        with self._service.database.transaction() as transaction:
             view = cancel.undelete(transaction, caller(request).tenant, video_id)
         return as_json(self._shown(request, [known(view)])[0])
 
