@@ -82,7 +82,8 @@ def hold(transaction: Transaction, jobs: Sequence[str], states: Sequence[JobStat
 def held(
     transaction: Transaction, condition: str, values: Sequence[object], lock: str = "FOR NO KEY UPDATE OF j"
 ) -> list[Held]:
-    """Step 1 for a condition that ends with an order by job."""
+    """Step 1 for a condition that ends with an order by job. It must name what it relies on of the job itself, such as
+    its state: after a wait for the lock only the locked row is looked at anew, not its lease."""
     found = transaction.execute(f"{_HELD} {condition} {lock}".encode(), values)
     return [Held(*row)._replace(state=JobState(row[3])) for row in found]
 

@@ -89,7 +89,7 @@ def _end_older(transaction: Transaction, holder: Holder, policy: FailurePolicy) 
     held = ends.held(
         transaction,
         "WHERE j.job IN (SELECT o.job FROM leases o WHERE o.worker = %s AND o.incarnation < %s) "
-        "AND l.worker = %s AND l.incarnation < %s ORDER BY j.job",
+        "AND l.worker = %s AND l.incarnation < %s AND j.completed_at IS NULL AND j.state <> 'queued' ORDER BY j.job",
         [*holder, *holder],
     )
     ends.move(transaction, [expiry.lost(one, policy, "its worker started anew") for one in held])
