@@ -89,7 +89,7 @@ class Wish(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """``refused``: job and why: gone (not queued, or not due), worker (another incarnation, or no slot), tenant."""
+    """``refused``: job and why: gone (not queued, or not due), worker (silent, started anew, or full), tenant."""
 
     granted: list[AttemptId]
     refused: list[tuple[str, str]]
@@ -156,11 +156,12 @@ def leases_of(transaction: Transaction, pool: str) -> list[Lease]:
     return [Lease(*row) for row in found]
 
 
-def workers_of(transaction: Transaction, pool: str) -> list[ActiveWorker]:
+def workers_of(transaction: Transaction, pool: str, lease_seconds: float) -> list[ActiveWorker]:
+    """Those that were heard within a lease's term: who is silent for so long has lost what it had, too."""
     found = transaction.execute(
         "SELECT worker, incarnation, slots, partition, models FROM workers "
-        "WHERE pool = %s AND state = 'active' ORDER BY worker",
-        [pool],
+        "WHERE pool = %s AND state = 'active' AND seen_at > now() - make_interval(secs => %s) ORDER BY worker",
+        [pool, lease_seconds],
     )
     return [
         ActiveWorker(worker, incarnation, slots, partition, frozenset(models))
@@ -200,7 +201,7 @@ _GRANT = """
         SELECT due.*, row_number() OVER (PARTITION BY due.tenant ORDER BY nth) AS of_tenant FROM (
             SELECT due.*, w.slots, row_number() OVER (PARTITION BY due.worker ORDER BY nth) AS of_worker
             FROM due JOIN workers w USING (worker, incarnation)
-            WHERE w.state = 'active'
+            WHERE w.state = 'active' AND w.seen_at > now() - make_interval(secs => %(lease)s)
         ) due
         WHERE of_worker <= slots - (SELECT count(*) FROM leases l
                                     WHERE l.worker = due.worker AND l.stage IN ('granted', 'generating'))

@@ -86,7 +86,7 @@ class Looking:
         limits = {one.tenant: Limits(one.weight, one.max_running) for one in grants.tenants_with_limits(transaction)}
         pool.queue.set_limits(limits)
         pool.set_leases(grants.leases_of(transaction, pool.name))
-        pool.set_workers(grants.workers_of(transaction, pool.name), batches)
+        pool.set_workers(grants.workers_of(transaction, pool.name, self._database.config.lease_seconds), batches)
 
     def _load(self, transaction: Transaction, pool: Pool) -> None:
         now_us = time.time_ns() // 1_000

@@ -73,7 +73,7 @@ class Pool:
         if lease is not None and lease.epoch > job.epoch:
             return
         if lease is not None:
-            self._end(lease, now_us, done=False)
+            self._end(lease, now_us, EventState.queued)
         self.queue.put(job, now_us)
 
     def heard(self, event: JobEvent, now_us: int) -> Lease | None:
@@ -95,7 +95,7 @@ class Pool:
         if event.state is EventState.cancelling:
             return lease
         if event.state in _ENDS:
-            self._end(lease, now_us, done=event.state is EventState.completed)
+            self._end(lease, now_us, event.state)
         return None
 
     # What follows
@@ -158,9 +158,12 @@ class Pool:
         self._take_slots(worker.worker, len(jobs))
         return jobs
 
-    def _end(self, lease: Lease, now_us: int, *, done: bool) -> None:
+    def _end(self, lease: Lease, now_us: int, state: EventState) -> None:
+        """A worker whose job waits again may be dead: it gets nothing until the catalog says that it is there."""
         if lease.stage != FINISHING:
-            self._free_slot(lease, now_us, done=done)
+            self._free_slot(lease, now_us, done=state is EventState.completed)
+        if state is EventState.queued and self._is_alive(lease):
+            self._free.pop(lease.worker, None)
         del self.leases[lease.job]
         self.queue.ended(lease.tenant)
 
@@ -168,9 +171,13 @@ class Pool:
         granted_us = self._granted_us.pop((lease.job, lease.epoch), None)
         if done and granted_us is not None:
             self.pace.saw(lease.cost_seconds, (now_us - granted_us) / 1_000_000)
-        worker = self.workers.get(lease.worker)
-        if worker is not None and worker.incarnation == lease.incarnation:
+        if self._is_alive(lease):
             self._give_slot_back(lease.worker)
+
+    def _is_alive(self, lease: Lease) -> bool:
+        """Its worker is there, and was not started anew."""
+        worker = self.workers.get(lease.worker)
+        return worker is not None and worker.incarnation == lease.incarnation
 
     def _give_slot_back(self, worker: str) -> None:
         if worker in self.workers:

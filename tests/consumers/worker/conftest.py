@@ -111,7 +111,9 @@ class Site:
     def grant(self, *jobs: str, worker: str | None = None, tell: bool = True) -> list[tuple[str, int]]:
         """Grant queued jobs to a worker that takes some, as the scheduler does; [] where none has a slot."""
         with self.database.transaction() as transaction:
-            active = [one for one in grants.workers_of(transaction, POOL) if worker in (None, one.worker)]
+            active = [
+                one for one in grants.workers_of(transaction, POOL, self.lease_seconds) if worker in (None, one.worker)
+            ]
             if not active:
                 return []
             wishes = [grants.Wish(job, active[0].worker, active[0].incarnation) for job in jobs]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
 
+import psycopg
 import pytest
 from confluent_kafka import Producer
 
@@ -64,8 +65,8 @@ class JobsWorld:
     def worker(self, worker: str, slots: int, pool: str = "p", incarnation: int = 1) -> None:
         partition = partition_of(worker.encode(), JOBS_GRANTS.partitions)
         self.query(
-            "INSERT INTO workers (worker, incarnation, pool, slots, models, partition, host)"
-            " VALUES (%s, %s, %s, %s, '{m}', %s, 'here')",
+            "INSERT INTO workers (worker, incarnation, pool, slots, models, partition, host, seen_at)"
+            " VALUES (%s, %s, %s, %s, '{m}', %s, 'here', now() + interval '1 hour')",
             *(worker, incarnation, pool, slots, partition),
         )
 
@@ -98,6 +99,13 @@ class JobsWorld:
     def board(self, pool: str = "p") -> Board | None:
         [(board,)] = self.query("SELECT board FROM pools WHERE pool = %s", pool)
         return Board.from_json(board) if board is not None else None
+
+    @contextmanager
+    def locked(self, pool: str) -> Iterator[None]:
+        """Nobody can write to the pool's row meanwhile, by a session that the server lets idle."""
+        with psycopg.connect(self.database.config.dsn) as connection:
+            connection.execute("SELECT FROM jobs.pools WHERE pool = %s FOR UPDATE", [pool])
+            yield
 
     def owner_epoch(self, pool: str = "p") -> int:
         return int(self.query("SELECT owner_epoch FROM pools WHERE pool = %s", pool)[0][0])

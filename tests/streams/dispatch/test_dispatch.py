@@ -167,8 +167,7 @@ def test_a_catalog_that_does_not_answer_is_waited_for_and_all_is_read_anew(world
     with impatient, world.scheduling(impatient) as dispatch:
         eventually(world.board, within_seconds=30)
         epoch = world.owner_epoch()
-        with world.database.quiet() as transaction:
-            transaction.execute("SELECT FROM pools WHERE pool = 'p' FOR UPDATE")
+        with world.locked("p"):
             eventually(lambda: dispatch.state().phase == "degraded", within_seconds=30)
             assert "the database of jobs" in dispatch.state().reason
         [job] = world.post()

@@ -59,11 +59,21 @@ def test_a_slot_that_comes_free_is_given_again_however_it_became_free():
     grant_all(pool)
     pool.heard(an_event("0", EventState.completed, 4, 1), 0)
     pool.heard(an_event("1", EventState.running, 3, 1, kind=JobEventKind.progress, reason="finishing"), 0)
-    pool.requested(a_job("2", version=5, epoch=1, queued_us=2), 0)
-    assert pool.free == 3
-    assert [wish.job for wish in grant_all(pool)] == ["2", "4", "5"], "a retry keeps its place"
+    assert pool.free == 2
+    assert [wish.job for wish in grant_all(pool)] == ["4", "5"]
     pool.heard(an_event("1", EventState.completed, 4, 1), 0)
     assert pool.free == 0, "its slot was free already"
+
+
+def test_who_lost_a_job_gets_nothing_until_the_catalog_says_that_it_is_there():
+    pool = a_pool(a_worker("w", 4), jobs=1)
+    grant_all(pool)
+    pool.set_workers([a_worker("w", 4), a_worker("v", 1)], {})
+    pool.requested(a_job("0", version=5, epoch=1), 0)
+    pool.requested(a_job("1", queued_us=1), 0)
+    assert [(wish.job, wish.worker) for wish in grant_all(pool)] == [("0", "v")], "a retry keeps its place"
+    pool.set_workers([a_worker("w", 4), a_worker("v", 1)], {})
+    assert [(wish.job, wish.worker) for wish in grant_all(pool)] == [("1", "w")]
 
 
 def test_late_and_repeated_records_change_nothing():

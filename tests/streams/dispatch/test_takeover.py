@@ -151,8 +151,7 @@ def test_a_scheduler_that_hangs_past_the_poll_limit_says_so_and_others_have_its_
     with world.scheduling(kafka=hasty) as hung:
         eventually(lambda: world.board("z"), within_seconds=30)
         before = world.owner_epoch()
-        with world.database.quiet() as transaction:
-            transaction.execute("SELECT FROM pools WHERE pool = 'z' FOR UPDATE")
+        with world.locked("z"):
             world.start()
             eventually(lambda: hung.state().phase == "degraded", within_seconds=30)
             assert "has not answered for" in hung.state().reason
