@@ -101,9 +101,14 @@ class Fanout:
         self._recent.forget()
         self._look_due = 0.0
 
-    def _hear(self, event: StreamEvent) -> None:
-        self._recent.keep(event)
-        self._tell(event)
+    def _hear(self, job: str, value: bytes) -> None:
+        self._recent.keep(job, value)
+        with self._lock:
+            if job not in self._watches:
+                return
+        event = StreamEvent.of_value(value)
+        if event is not None:
+            self._tell(event)
 
     def _run(self) -> None:
         while not self._stopping.wait(_GLANCE_SECONDS):

@@ -10,10 +10,7 @@ from headwater.connectors.kafka import offsets
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.following import Following
 from headwater.observe import logs
-from headwater.producers.api.public.stream_event import StreamEvent
-from headwater.rules.errors import BadRecord, HeadwaterError
-from headwater.schemas.codec import decode
-from headwater.schemas.job_records import JobEvent
+from headwater.rules.errors import HeadwaterError
 from headwater.schemas.topics import JOBS_EVENTS
 
 log = logs.logger()
@@ -27,10 +24,10 @@ _LEAVE_SECONDS = 2.0
 
 
 class Follower:
-    """Calls ``hear`` with each event, and ``begin`` whenever it follows anew: what happened before was not heard. Both
-    are called in its thread, and must not raise."""
+    """Calls ``hear`` with the job and the value of each record, and ``begin`` whenever it follows anew: what happened
+    before was not heard. Both are called in its thread, and must not raise."""
 
-    def __init__(self, kafka: Kafka, hear: Callable[[StreamEvent], None], begin: Callable[[], None]) -> None:
+    def __init__(self, kafka: Kafka, hear: Callable[[str, bytes], None], begin: Callable[[], None]) -> None:
         self._kafka = kafka
         self._hear = hear
         self._begin = begin
@@ -63,19 +60,12 @@ class Follower:
             self._begin()
             while not self._stopping.is_set():
                 for message in following.read(_READ_SECONDS):
-                    self._read(message.value())
+                    job, value = message.key(), message.value()
+                    if job is not None and value is not None:
+                        self._hear(job.decode(errors="replace"), value)
                 self._notice_silence(following)
         finally:
             following.close()
-
-    def _read(self, value: bytes | None) -> None:
-        try:
-            record = decode(value)
-        except BadRecord:
-            return  # the groups bury it, and say so
-        event = StreamEvent.of_record(record) if isinstance(record, JobEvent) else None
-        if event is not None:
-            self._hear(event)
 
     def _notice_silence(self, following: Following) -> None:
         if self._kafka.silent_since() is None or following.broker_answers(_PROBE_SECONDS):

@@ -1,10 +1,11 @@
-"""The last events of the jobs that were heard of last: a stream that was cut off goes on where it was."""
+"""The last events of the jobs that were heard of last: a stream that was cut off goes on where it was.
+
+They are kept as they came and decoded when somebody asks: most jobs have no stream, and none that was cut off.
+"""
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
 from threading import Lock
 
 from headwater.producers.api.public.stream_event import Place, StreamEvent
@@ -22,30 +23,27 @@ class Recent:
         self._jobs = jobs
         self._events = events
         self._lock = Lock()
-        self._told: OrderedDict[str, list[StreamEvent]] = OrderedDict()
+        self._values: OrderedDict[str, deque[bytes]] = OrderedDict()
 
-    def keep(self, event: StreamEvent) -> None:
+    def keep(self, job: str, value: bytes) -> None:
+        """A record of the log."""
         with self._lock:
-            events = self._told.setdefault(event.job, [])
-            self._told.move_to_end(event.job)
-            if event.place not in map(_place, events):  # the log may repeat and reorder
-                insort(events, event, key=_place)
-            del events[: -self._events]
-            if len(self._told) > self._jobs:
-                self._told.popitem(last=False)
+            values = self._values.pop(job, None)
+            self._values[job] = values = deque(maxlen=self._events) if values is None else values
+            values.append(value)
+            if len(self._values) > self._jobs:
+                self._values.popitem(last=False)
 
     def since(self, job: str, place: Place) -> list[StreamEvent] | None:
         """The event at ``place`` and all after it; None where that one is not known: too old, or never heard."""
         with self._lock:
-            events = self._told.get(job, [])
-            if not any(event.place == place for event in events):
-                return None
-            return [event for event in events if event.place >= place]
+            values = tuple(self._values.get(job, ()))
+        events = {event.place: event for value in values if (event := StreamEvent.of_value(value)) is not None}
+        if place not in events:
+            return None
+        return [events[at] for at in sorted(events) if at >= place]  # the log may repeat and reorder
 
     def forget(self) -> None:
         """The log was not followed for a while: what is kept may lack some."""
         with self._lock:
-            self._told.clear()
-
-
-_place: Callable[[StreamEvent], Place] = lambda event: event.place  # noqa: E731
+            self._values.clear()

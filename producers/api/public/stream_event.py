@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Self
 
+from headwater.rules.errors import BadRecord
 from headwater.rules.jobs.states import JobState
 from headwater.rules.jobs.video import JobView
+from headwater.schemas.codec import decode
 from headwater.schemas.job_records import EventState, JobEvent, JobEventKind
 
 Place = tuple[int, int]
@@ -54,9 +56,13 @@ class StreamEvent:
         }
 
     @classmethod
-    def of_record(cls, event: JobEvent) -> Self | None:
-        """None for what a newer release says."""
-        if EventState.unknown is event.state or JobEventKind.unknown is event.kind:
+    def of_value(cls, value: bytes) -> Self | None:
+        """Of a record on the log; None for garbage, which the groups bury, and for what a newer release says."""
+        try:
+            event = decode(value)
+        except BadRecord:
+            return None
+        if not isinstance(event, JobEvent) or EventState.unknown is event.state or JobEventKind.unknown is event.kind:
             return None
         step = event.step if event.kind is JobEventKind.progress else 0
         return cls(
