@@ -14,7 +14,6 @@ import psycopg
 
 from headwater.connectors.catalog.client import Catalog, Transaction
 from headwater.connectors.jobs.config import JobsConfig
-from headwater.rules.errors import HeadwaterError
 
 __all__ = ["Bell", "JobsDatabase", "Transaction"]
 
@@ -47,7 +46,7 @@ class JobsDatabase(_Sessions):
     def __init__(self, config: JobsConfig, *, application: str = "headwater") -> None:
         super().__init__(config, application=application, durable=True)
         self._quiet = _Sessions(config, application=application, durable=False)
-        self._ringer = _Ringer(self)
+        self._ringer = _Ringer(config.dsn)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -119,7 +118,7 @@ class Bell:
 
 
 class _Ringer:
-    """Notifies the relay, from a thread of its own.
+    """Notifies the relay, from a thread and a connection of its own: one round trip a ring.
 
     NOTIFY inside the transactions themselves would let them commit one at a time, each with its wait for the disk
     (PostgreSQL orders notifications by one lock, held to the end of the commit). A transaction that only notifies waits
@@ -127,8 +126,8 @@ class _Ringer:
     time until the relay looks by itself.
     """
 
-    def __init__(self, database: JobsDatabase) -> None:
-        self._database = database
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
         self._rung = Event()
         self._closed = False
         self._lock = Lock()
@@ -150,12 +149,17 @@ class _Ringer:
             self._thread.join()
 
     def _serve(self) -> None:
+        connection: psycopg.Connection | None = None
         while self._rung.wait():
             self._rung.clear()
             if self._closed:
-                return
+                break
             try:
-                with self._database.quiet() as transaction:
-                    transaction.execute(f"NOTIFY {_CHANNEL}")
-            except HeadwaterError:
-                continue
+                connection = connection or psycopg.connect(self._dsn, connect_timeout=5, autocommit=True)
+                connection.execute(f"NOTIFY {_CHANNEL}")
+            except psycopg.Error:
+                if connection is not None:
+                    connection.close()
+                connection = None
+        if connection is not None:
+            connection.close()
