@@ -25,6 +25,11 @@ OWN_SETTINGS = (
     "HEADWATER_STATE_FOLDER",
     "HEADWATER_SOURCES",
     "HEADWATER_PEER",
+    "HEADWATER_API",
+    "HEADWATER_CLIENT",
+    "HEADWATER_WORKER",
+    "HEADWATER_JOBS",
+    "HEADWATER_WEB",
 )
 
 
@@ -45,8 +50,13 @@ class CommandLine:
     def __init__(self, place: Workplace, *, colour: bool, width: int) -> None:
         self._place = place
         look = {"FORCE_COLOR": "1"} if colour else {"NO_COLOR": "1"}
-        key = {"HEADWATER_PEER__KEY": token_hex(32)}  # of the demo's own fleet, wherever it meets
-        self._environment = {**demo_environment(place), **key, "COLUMNS": str(width), **look}
+        # Of the demo's own fleet and workers, wherever they meet.
+        keys = {"HEADWATER_PEER__KEY": token_hex(32), "HEADWATER_WORKER__KEY": token_hex(32)}
+        self._environment = {**demo_environment(place), **keys, "COLUMNS": str(width), **look}
+
+    def know(self, variable: str, value: str) -> None:
+        """Every command from now on has this variable."""
+        self._environment[variable] = value
 
     def __call__(self, *arguments: str, meanwhile: Callable[[], object] = nothing) -> str:
         """What the command printed. ``meanwhile`` is called again and again while it runs.

@@ -22,6 +22,7 @@ from headwater.demo import edits, media
 from headwater.demo.cast import a_file_is_cast
 from headwater.demo.commands import LOOK_SECONDS, shown
 from headwater.demo.edits import Picker
+from headwater.demo.jobs import videos_are_made
 from headwater.demo.trees import require_equal, tree_of
 from headwater.demo.view import size
 from headwater.demo.workplace import DELETE_HOLD_SECONDS
@@ -45,6 +46,7 @@ def play(world: World) -> None:
     uploaders_die(world)
     every_byte_is_checked(world)
     a_file_is_cast(world)
+    videos_are_made(world)
 
 
 def a_folder_appears(world: World) -> None:

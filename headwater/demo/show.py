@@ -29,6 +29,7 @@ from headwater.demo.tree import ARRIVALS, FULL, TreePlan, TreeSize, arrivals_tre
 from headwater.demo.view import Screen
 from headwater.demo.workplace import SOURCE, Workplace
 from headwater.demo.world import World
+from headwater.producers.api.config import ApiConfig
 from headwater.rules.errors import BadSettings, NotFound
 from headwater.stack import processes
 from headwater.stack.addresses import from_environment
@@ -72,7 +73,7 @@ def show(
         )
         headwater = CommandLine(place, colour=the.console.is_terminal, width=the.console.width - 4)
         _clear(place, headwater, the)
-        place.prepare(_ports())
+        place.prepare(_ports(), _api_ports())
         pool = closing.enter_context(ThreadPoolExecutor(1))
         making = pool.submit(_media, own_folder, found, arrivals, the)
         if not keep_running:
@@ -123,6 +124,15 @@ def _ports() -> dict[str, int]:
     return {} if all(port_is_free(port) for port in usual.values()) else asdict(Ports.free())
 
 
+def _api_ports() -> dict[str, int]:
+    """The same for the HTTP service of generation jobs."""
+    usual = ApiConfig()
+    if port_is_free(usual.port) and port_is_free(usual.internal_port):
+        return {}
+    free = Ports.free()
+    return {"port": free.s3, "internal_port": free.lakefs}
+
+
 def _media(own_folder: Path | None, found: TreeSize, arrivals: TreeSize, screen: Screen) -> Media:
     return Media(
         found=own_folder.resolve() if own_folder else _made(first_tree(found, Random(SEED)), screen),
@@ -160,6 +170,7 @@ def _closing_words(place: Workplace, screen: Screen, *, keep_running: bool) -> N
             (str(place.media), "the folder that is synced: change it as you like"),
             (str(place.exported / place.name), "version 2, taken out again"),
             (str(place.peers), "the file that was cast, in a folder for each of eight peers"),
+            (str(place.videos), "the video that two workers made"),
             (str(place.settings_file), "the settings: add a source of your own"),
             (str(place.logs), "what our processes log; the servers: .headwater/stack/logs"),
         ],
@@ -175,6 +186,8 @@ def _closing_words(place: Workplace, screen: Screen, *, keep_running: bool) -> N
             (f"{headwater} dataset log", "the versions"),
             (f"{headwater} dataset ls latest", "the files of one"),
             (f"{headwater} cast publish FILE --name N", "send one file to every peer: `peer`, `cast watch N`"),
+            (f"{headwater} worker --pool demo --model testcard", "a worker, until Ctrl-C; in another window then:"),
+            (f'{headwater} jobs submit "a red fox" --model testcard --watch', "have a video made"),
             (f"{headwater} down", "stop; nothing is lost"),
         ],
     )

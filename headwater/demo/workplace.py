@@ -18,6 +18,7 @@ SITE = "demo"
 SOURCE = "demo"
 DELETE_HOLD_SECONDS = 5
 WEAK_SETTLE_SECONDS = 2
+LEASE_SECONDS = 5
 FREE_BYTES = 5 * 1024**3
 """What the demo's folder, its objects, the log and the databases take, with room to breathe."""
 
@@ -58,9 +59,16 @@ class Workplace:
         """Below it a folder for each peer, where the file that is cast appears."""
         return self.state / "demo" / "peers"
 
-    def settings(self, ports: Mapping[str, int]) -> str:
-        """The settings file's text, signed, so that an edit shows. ``ports``: those of the stack, where unusual."""
+    @property
+    def videos(self) -> Path:
+        """Where a finished video is downloaded to."""
+        return self.state / "demo" / "videos"
+
+    def settings(self, ports: Mapping[str, int], api: Mapping[str, int]) -> str:
+        """The settings file's text, signed, so that an edit shows. ``ports``: those of the stack, ``api``: those of the
+        HTTP service, where unusual."""
         stack = "".join(f"{name}_port = {port}\n" for name, port in ports.items())
+        service = "".join(f"{name} = {port}\n" for name, port in api.items())
         text = f"""\
 # A longer delete_hold_seconds (60 by default) gives slow moves more time to be seen as renames.
 site = "{SITE}"
@@ -72,6 +80,18 @@ root = ".headwater/demo/media"
 delete_hold_seconds = {DELETE_HOLD_SECONDS}
 # Inside a container the disk is often an overlay, where nothing proves that a file is quiet: 30 by default there.
 weak_settle_seconds = {WEAK_SETTLE_SECONDS}
+
+# A worker that dies is missed after this: 10 by default.
+[jobs]
+lease_seconds = {LEASE_SECONDS}
+
+# The demo's receiver of webhooks is on this machine, without TLS; by default only public addresses are called.
+[web]
+allow_http = true
+allow_networks = ["127.0.0.0/8"]
+
+{"[api]" if service else ""}
+{service}
 {"[stack]" if stack else ""}
 {stack}"""
         return f"{_SIGNED}{_digest(text)}\n{text}"
@@ -117,10 +137,10 @@ weak_settle_seconds = {WEAK_SETTLE_SECONDS}
         self.settings_file.unlink(missing_ok=True)
         return there
 
-    def prepare(self, ports: Mapping[str, int]) -> None:
+    def prepare(self, ports: Mapping[str, int], api: Mapping[str, int]) -> None:
         """Write the settings and make the folder that will be synced, still empty."""
         self.media.mkdir(parents=True)
-        self.settings_file.write_text(self.settings(ports), "utf-8")
+        self.settings_file.write_text(self.settings(ports, api), "utf-8")
 
 
 def _digest(text: str) -> str:

@@ -12,6 +12,7 @@ pytest.importorskip("PIL")
 
 from rich.console import Console
 
+from headwater.demo.jobs import probed
 from headwater.demo.show import show
 from headwater.demo.tree import MIB, TreeSize
 from headwater.demo.trees import Tree, require_equal, tree_of
@@ -36,6 +37,7 @@ def own_servers(
     monkeypatch.setenv("HEADWATER_KAFKA__PREFIX", kafka_prefix)
 
 
+@pytest.mark.timeout(900)  # a minute and a half on two quiet cores; all of six acts is much where others work too
 @pytest.mark.usefixtures("own_servers")
 def test_the_demo_plays_to_its_end_and_leaves_no_process(tmp_path: Path) -> None:
     out = io.StringIO()
@@ -52,6 +54,12 @@ def test_the_demo_plays_to_its_end_and_leaves_no_process(tmp_path: Path) -> None
     assert "all eight have it" in text
     assert "8 of 8 targets installed it" in text
     assert len(list((state / "demo" / "peers").glob("*/take *"))) == 8
+    videos = text.partition("Videos from prompts")[2]
+    assert "kill -9" in videos
+    assert "resumed at step" in videos
+    assert "a webhook came for each of the 3, signed" in videos
+    assert "8.0 s, 64 frames" in videos
+    assert probed(state / "demo" / "videos" / "resumed.mp4") == (8.0, 64)
     assert not [name for name in names(state) if alive(name, state)]
     (exported,) = (state / "demo" / "exported").iterdir()
     assert tree_of(exported) == tree_of(state / "demo" / "media")

@@ -19,7 +19,7 @@ def place(tmp_path: Path) -> Workplace:
 
 def test_an_empty_folder_is_taken_and_its_settings_load(place: Workplace) -> None:
     place.require_ours()
-    place.prepare({})
+    place.prepare({}, {})
     settings = load(environment={}, folder=place.folder)
     assert settings.sources["demo"].root == place.media
     assert settings.sources["demo"].delete_hold_seconds == 5
@@ -28,7 +28,7 @@ def test_an_empty_folder_is_taken_and_its_settings_load(place: Workplace) -> Non
 
 
 def test_an_earlier_demo_is_cleared(place: Workplace) -> None:
-    place.prepare({})
+    place.prepare({}, {})
     (place.media / "old.jpg").write_bytes(b"old")
     place.require_ours()
     assert place.clear()
@@ -37,7 +37,7 @@ def test_an_earlier_demo_is_cleared(place: Workplace) -> None:
 
 
 def test_a_settings_file_that_somebody_edited_is_left_alone(place: Workplace) -> None:
-    place.prepare({})
+    place.prepare({}, {})
     place.settings_file.write_text(place.settings_file.read_text() + '\n[sources.mine]\nroot = "/mnt"\n')
     tomllib.loads(place.settings_file.read_text())
     with pytest.raises(Refused, match="is not a demo's"):
@@ -57,13 +57,13 @@ def test_somebody_elses_settings_are_left_alone(place: Workplace) -> None:
 
 
 def test_a_state_folder_that_another_source_uses_is_left_alone(place: Workplace) -> None:
-    place.prepare({})
+    place.prepare({}, {})
     (place.state / "sources" / "mine").mkdir(parents=True)
     with pytest.raises(Refused, match="is not a demo's"):
         place.require_ours()
 
 
 def test_ports_that_are_not_the_usual_ones_stand_in_the_settings(place: Workplace) -> None:
-    place.prepare({"kafka": 29092, "s3": 27070})
+    place.prepare({"kafka": 29092, "s3": 27070}, {"port": 28080})
     assert load(environment={}, folder=place.folder).stack.ports() == {"kafka": 29092, "s3": 27070}
     place.require_ours()
