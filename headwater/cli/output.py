@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -82,13 +82,20 @@ def print_json(value: Any, *, lines: bool = False) -> None:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", right: Iterable[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    title: str = "",
+    right: Iterable[str] = (),
+    whole: Iterable[str] = (),
 ) -> Table:
-    """A table of texts; ``right`` names the columns of numbers. Values are shown as they are: no markup in them."""
+    """A table of texts; ``right`` names the columns of numbers, ``whole`` those that are never broken over lines, such
+    as names that people copy. Values are shown as they are: no markup in them."""
     made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False)
-    numbers = set(right)
+    numbers, unbroken = set(right), set(whole)
     for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if column in numbers else "left"
+        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in unbroken)
     for row in rows:
         made.add_row(*(value if isinstance(value, Text) else Text(str(value)) for value in row))
     return made

@@ -138,7 +138,7 @@ def workers(
         output.say(output.console(), "No worker: `headwater worker --pool NAME --model testcard` starts one.")
         return
     columns: Any = ("worker", "pool", "state", "models", "slots", "heard", "jobs")
-    output.console().print(output.table(columns, map(_worker, found), right=("slots",)))
+    output.console().print(output.table(columns, map(_worker, found), right=("slots",), whole=("worker", "jobs")))
 
 
 def _worker(one: WorkerUse) -> tuple[str | Text, ...]:

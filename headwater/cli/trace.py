@@ -17,10 +17,9 @@ from headwater.cli import frame, output
 from headwater.cli.cast import tracing
 from headwater.cli.event import Event, line
 from headwater.cli.frame import AsJson, Frame
-from headwater.cli.jobs.tracing import trace_job
+from headwater.cli.jobs.tracing import is_meant, trace_job
 from headwater.rules.errors import BadSettings, NotFound
 from headwater.rules.identity import HASH_BYTES, change_key, display
-from headwater.rules.jobs.ids import is_job
 
 if TYPE_CHECKING:
     from headwater.connectors.catalog.client import Transaction
@@ -57,7 +56,7 @@ def trace(
     if identity.startswith(tracing.PREFIX):
         tracing.trace_cast(the, identity, as_json=as_json)
         return
-    if is_job(identity):
+    if is_meant(identity):
         trace_job(the, identity, as_json=as_json)
         return
     with the.catalog.transaction() as transaction:

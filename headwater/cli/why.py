@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from headwater.cli import frame, output
+from headwater.cli import frame, output, why_jobs
 from headwater.cli.frame import AsJson, Frame
 from headwater.cli.run import run_name
 from headwater.rules.errors import NotFound, Unavailable
@@ -29,7 +29,9 @@ _STYLES = {"running": "green", "paused": "green", "stuck": "bold red", "halted":
 
 def why(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A group, agent-SOURCE, or commit-DATASET.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A group, agent-SOURCE, commit-DATASET; api, outbox, sweep, webhooks.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Say what a group is doing, or what holds it up.
@@ -43,6 +45,8 @@ def why(
         said = _agent(the, name)
     elif name == "commit" or name.startswith("commit-"):
         said = _committer(the, name if name != "commit" else f"commit-{the.settings.dataset}")
+    elif name in why_jobs.PARTS:
+        said = why_jobs.explained(the, name, local_processes(the.settings.state_folder, name))
     else:
         said, details = _group(the, name)
     if as_json:
@@ -104,7 +108,7 @@ def _unknown(the: Frame, name: str) -> NotFound:
     return NotFound(
         f"there is no group {name!r}: it has no member and never committed anything.",
         asked=f"What holds up {name} was to be found.",
-        advice=f"There are: {', '.join([*known, 'agent-SOURCE', 'commit-DATASET'])}.",
+        advice=f"There are: {', '.join([*known, 'agent-SOURCE', 'commit-DATASET', *why_jobs.PARTS])}.",
     )
 
 

@@ -14,10 +14,8 @@ from headwater.cli.jobs import text
 def list_jobs(
     context: typer.Context,
     status: Annotated[
-        str | None,
-        typer.Option(
-            help="Only those that are queued, in_progress, cancelling, completed, failed, cancelled, expired."
-        ),
+        list[str] | None,
+        typer.Option(help="Only queued, in_progress, cancelling, completed, failed, cancelled or expired ones."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
     as_json: AsJson = False,
@@ -41,7 +39,7 @@ def list_jobs(
     if not found:
         output.say(console, 'No job. Ask for a video: `headwater jobs submit "a red fox" --model testcard`.')
         return
-    console.print(output.table(text.COLUMNS, map(text.row, found)))
+    console.print(output.table(text.COLUMNS, map(text.row, found), whole=text.WHOLE))
     if more:
         console.print(f"There are more: --limit {2 * limit} shows them.", style="dim")
 

@@ -66,9 +66,9 @@ def _took(video: Video) -> str:
 
 def row(video: Video) -> tuple[str | Text, ...]:
     return (
-        Text(video["id"], no_wrap=True),
+        video["id"],
         status(video),
-        Text(moment(video["created_at"]), no_wrap=True),
+        moment(video["created_at"]),
         video["model"],
         prompt(video),
         standing(video),
@@ -76,6 +76,7 @@ def row(video: Video) -> tuple[str | Text, ...]:
 
 
 COLUMNS = ("job", "status", "submitted", "model", "prompt", "")
+WHOLE = ("job", "status", "submitted")
 _PROMPT = 40
 
 

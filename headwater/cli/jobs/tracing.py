@@ -27,6 +27,11 @@ _EARLIER_MS = 60_000
 _SENT = {job_records.GrantKind.granted: "grant sent", job_records.GrantKind.cancel: "cancel sent"}
 
 
+def is_meant(identity: str) -> bool:
+    """Is a job meant, rather than a file?"""
+    return identity.startswith("video_")
+
+
 def trace_job(the: Frame, identity: str, *, as_json: bool) -> None:
     """Print the way of a job, of any tenant. Raises NotFound."""
     job, attempts, deliveries = _known(the, identity)
