@@ -4,15 +4,14 @@ A lease runs out for one reason only: its worker did not beat, while it could ha
 
 1. tick    who expires notes that it lives; endpoints do the same (``tick``)
 2. judge   if the last tick of either is too old, nobody could beat or nobody looked: every lease is extended by a full
-           term, and none ends
-3. end     the leases that are over: their jobs are granted again at once, with a budget of its own
+           term, and none ends (``watched``)
+3. forget  workers of which nothing was heard for a term: what they had is granted to others (``workers``)
+4. end     the leases that are over: their jobs are granted again at once, with a budget of its own
 
 all in one transaction. A crash before its commit leaves the leases for the next look.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from headwater.connectors.jobs import ends
 from headwater.connectors.jobs.database import Transaction
@@ -24,15 +23,6 @@ SWEEP, ENDPOINT = "sweep", "endpoint"
 _AT_ONCE = 500
 _TOO_OLD_SECONDS = 2.0
 """Endpoints tick each second and the sweeper four times: two missed in a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """Each lease that ended, with what became of its job. ``recovered``: all leases were extended instead, since nobody
-    looked or nobody could beat."""
-
-    ends: list[tuple[Held, Move]]
-    recovered: bool = False
 
 
 def tick(transaction: Transaction, name: str) -> float | None:
@@ -49,15 +39,22 @@ def tick(transaction: Transaction, name: str) -> float | None:
     return None if row[0] is None else float(row[0])
 
 
-def expire_leases(transaction: Transaction, term_seconds: float, policy: FailurePolicy) -> Expired:
-    """Steps 1 to 3, for some hundred leases at most; those that somebody holds now are left for the next look."""
-    if not _could_beat(transaction):
-        transaction.execute(
-            "UPDATE leases SET expires_at = greatest(expires_at, now() + make_interval(secs => %s)) "
-            "WHERE job IN (SELECT job FROM leases ORDER BY job FOR UPDATE)",
-            [term_seconds],
-        )
-        return Expired([], recovered=True)
+def watched(transaction: Transaction, term_seconds: float) -> bool:
+    """Steps 1 and 2. False: all leases, and all workers, were given a full term instead."""
+    if _could_beat(transaction):
+        return True
+    transaction.execute(
+        "UPDATE leases SET expires_at = greatest(expires_at, now() + make_interval(secs => %s)) "
+        "WHERE job IN (SELECT job FROM leases ORDER BY job FOR UPDATE)",
+        [term_seconds],
+    )
+    transaction.execute("UPDATE workers SET seen_at = now() WHERE state <> 'gone'")
+    return False
+
+
+def expire_leases(transaction: Transaction, policy: FailurePolicy) -> list[tuple[Held, Move]]:
+    """Step 4, for some hundred leases at most, each with what became of its job. Those that somebody holds at this
+    moment are left for the next look."""
     held = ends.held(
         transaction,
         "JOIN leases due ON due.job = j.job AND due.epoch = j.epoch WHERE due.expires_at <= now() ORDER BY j.job "
@@ -67,7 +64,7 @@ def expire_leases(transaction: Transaction, term_seconds: float, policy: Failure
     )
     moves = [lost(one, policy, "nothing was heard of its worker in time") for one in held]
     ends.move(transaction, moves)
-    return Expired(list(zip(held, moves, strict=True)))
+    return list(zip(held, moves, strict=True))
 
 
 def lost(held: Held, policy: FailurePolicy, why: str) -> Move:

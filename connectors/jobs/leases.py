@@ -160,7 +160,7 @@ def beat(
     times what its steps usually take, before the first one what loading may take."""
     if not workers.seen(transaction, holder, draining=draining):
         return BeatAnswer(unknown_worker=True)
-    keep_checkpoints(transaction, holder, [one for one in beats if one.checkpoint is not None])
+    keep_checkpoints(transaction, holder, beats)
     values = rows.columns(beats, "job", "epoch", "step", "steps", "stage") | holder._asdict() | {"term": term_seconds}
     beaten = transaction.execute(_BEAT.encode(), values).fetchall() if beats else []
     granted = transaction.execute(
@@ -175,18 +175,19 @@ def beat(
 
 _CHECKPOINT = """
     WITH held AS MATERIALIZED (
-        SELECT j.job, g.checkpoint
+        SELECT j.job, g.checkpoint, j.state = 'running' AND g.checkpoint IS NOT NULL
+            AND coalesce((j.checkpoint ->> 'step')::int <= (g.checkpoint ->> 'step')::int, true) AS newer
         FROM unnest(%(job)s::text[], %(epoch)s::bigint[], %(checkpoint)s::jsonb[]) AS g(job, epoch, checkpoint)
             JOIN jobs j USING (job, epoch) JOIN leases l USING (job, epoch)
-        WHERE j.state = 'running' AND l.worker = %(worker)s AND l.incarnation = %(incarnation)s
-            AND coalesce((j.checkpoint ->> 'step')::int <= (g.checkpoint ->> 'step')::int, true)
+        WHERE l.worker = %(worker)s AND l.incarnation = %(incarnation)s
         ORDER BY j.job FOR NO KEY UPDATE OF j
     )
-    UPDATE jobs j SET checkpoint = held.checkpoint FROM held WHERE j.job = held.job
+    UPDATE jobs j SET checkpoint = held.checkpoint FROM held WHERE j.job = held.job AND held.newer
 """
 
 
 def keep_checkpoints(transaction: Transaction, holder: Holder, beats: Sequence[Beat]) -> None:
-    """Jobs are locked before leases, here as everywhere."""
-    if beats:
+    """``beats``: all that the transaction is about. Each job is locked, also those without a checkpoint: who holds any
+    job may only want leases of jobs that it holds, and no job before the last one that it holds."""
+    if any(one.checkpoint is not None for one in beats):
         transaction.execute(_CHECKPOINT.encode(), rows.columns(beats, "job", "epoch", "checkpoint") | holder._asdict())

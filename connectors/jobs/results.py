@@ -1,7 +1,7 @@
 """The end of an attempt, told by its worker: the one commit point of a job, and the other ways to end.
 
 ``complete``, in one transaction:
-1. lock    the jobs that run in this worker's epoch and life, in their order, and their leases
+1. lock    the jobs of this worker's epoch and life, in their order, and their leases; cancelled ones end so, in 2
 2. write   state, result and its epoch; the charge and the day's usage; attempt and lease; by trigger the row for the
            log and the delivery of its webhook
 3. commit  from now on the job has this result and no other
@@ -69,33 +69,36 @@ _COMPLETE = """
         SELECT * FROM unnest(%(job)s::text[], %(epoch)s::bigint[], %(result)s::jsonb[], %(gpu_seconds)s::float8[])
             AS g(job, epoch, result, gpu_seconds)
     ), held AS MATERIALIZED (
-        SELECT j.job, j.epoch, j.tenant, j.checkpoint IS NULL AS tidy, g.result, g.gpu_seconds, l.step, l.steps,
-            round(g.gpu_seconds * coalesce(p.price, 0))::bigint AS amount, coalesce(t.retention_days, 30) AS days
+        SELECT j.job, j.epoch, j.state, j.tenant, j.checkpoint IS NULL AS tidy, g.result, g.gpu_seconds,
+            l.step, l.steps, coalesce(t.retention_days, 30) AS days,
+            round(g.gpu_seconds * coalesce(p.price, 0))::bigint AS amount
         FROM given g JOIN jobs j USING (job, epoch) JOIN leases l USING (job, epoch)
             LEFT JOIN pools p ON p.pool = j.pool LEFT JOIN tenants t ON t.tenant = j.tenant
-        WHERE j.state = 'running' AND l.worker = %(worker)s AND l.incarnation = %(incarnation)s
+        WHERE j.state IN ('running', 'cancelling') AND l.worker = %(worker)s AND l.incarnation = %(incarnation)s
         ORDER BY j.job FOR UPDATE OF j, l
+    ), done AS (
+        SELECT * FROM held WHERE state = 'running'
     ), won AS (
         UPDATE jobs j SET state = 'completed', result_epoch = h.epoch, result = h.result, cost = h.amount,
             progress = 100, completed_at = now(), expires_at = now() + make_interval(days => h.days),
             reason = 'completed'
-        FROM held h WHERE j.job = h.job
+        FROM done h WHERE j.job = h.job
         RETURNING j.job, j.epoch
     ), charged AS (
         INSERT INTO charges (job, epoch, tenant, gpu_seconds, amount)
-        SELECT job, epoch, tenant, gpu_seconds, amount FROM held
+        SELECT job, epoch, tenant, gpu_seconds, amount FROM done
     ), used AS (
         INSERT INTO usage AS u (tenant, day, gpu_seconds, amount, jobs)
-        SELECT tenant, (now() AT TIME ZONE 'UTC')::date, sum(gpu_seconds), sum(amount), count(*) FROM held
+        SELECT tenant, (now() AT TIME ZONE 'UTC')::date, sum(gpu_seconds), sum(amount), count(*) FROM done
         GROUP BY tenant ORDER BY tenant
         ON CONFLICT (tenant, day) DO UPDATE SET gpu_seconds = u.gpu_seconds + excluded.gpu_seconds,
             amount = u.amount + excluded.amount, jobs = u.jobs + excluded.jobs
     ), freed AS (
-        DELETE FROM leases l USING held h WHERE l.job = h.job
+        DELETE FROM leases l USING done h WHERE l.job = h.job
     ), ended AS (
         UPDATE attempts a SET ended_at = now(), outcome = 'completed', gpu_seconds = h.gpu_seconds, step = h.step,
             steps = h.steps, swept_at = CASE WHEN h.tidy THEN now() END
-        FROM held h WHERE a.job = h.job AND a.epoch = h.epoch
+        FROM done h WHERE a.job = h.job AND a.epoch = h.epoch
     )
     SELECT job, epoch FROM won
 """
@@ -146,7 +149,7 @@ def fail(
 
 def release(transaction: Transaction, holder: Holder, releases: Sequence[Beat]) -> Ends:
     """The worker gives back what it did not finish; the checkpoint is kept, and nothing is counted."""
-    keep_checkpoints(transaction, holder, [one for one in releases if one.checkpoint is not None])
+    keep_checkpoints(transaction, holder, releases)
     ids = [AttemptId(one.job, one.epoch) for one in releases]
     held = _mine(transaction, holder, ids, JobState.granted, JobState.running, JobState.cancelling)
     moves = [_cancelled(one, {}) if one.state is JobState.cancelling else _given_back(one) for one in held]

@@ -105,7 +105,7 @@ def seen(transaction: Transaction, holder: Holder, *, draining: bool) -> bool:
 
 
 def forget_silent(transaction: Transaction, silent_seconds: float) -> list[str]:
-    """Workers of which nothing was heard for so long are gone: none is granted a job until it registers, or beats."""
+    """Workers of which nothing was heard for so long are gone: none is granted a job until it beats, or registers."""
     gone = transaction.execute(
         "UPDATE workers SET state = 'gone' WHERE state <> 'gone' AND seen_at < now() - make_interval(secs => %s) "
         "RETURNING worker",

@@ -24,7 +24,7 @@ from headwater.connectors.kafka.topics import verify_topics
 from headwater.observe import job_metrics, logs, metrics
 from headwater.rules.errors import HeadwaterError, Refused, Transient
 from headwater.schemas.topics import JOBS_EVENTS, JOBS_REQUESTED
-from headwater.streams.outbox.relay import Relay
+from headwater.streams.outbox.relay import ROUND_ROWS, Relay
 from headwater.streams.runtime.backoff import full_jitter
 from headwater.streams.runtime.garbage import spare_collector
 from headwater.streams.runtime.state import MemberState, Phase, StateBoard
@@ -34,7 +34,7 @@ log = logs.logger()
 GROUP = "outbox"
 LOOK_SECONDS = 0.25
 """A change whose committer could not wake us waits so long at most."""
-_GATHER_SECONDS = 0.004
+_GATHER_SECONDS = 0.01
 """From one round's begin to the next, at least: under load rows gather, and a round costs the same for one or fifty."""
 _DEPTH_SECONDS = 5.0
 _SERVERS = "servers"
@@ -71,10 +71,9 @@ class Outbox:
                     self._board.enter(Phase.running)
                     while not self._stopping.is_set():
                         begun = time.monotonic()
-                        if self._pass(relay):
-                            self._stopping.wait(max(0.0, begun + _GATHER_SECONDS - time.monotonic()))
-                        else:
+                        if self._pass(relay) < ROUND_ROWS:
                             bell.wait(LOOK_SECONDS)
+                            self._stopping.wait(max(0.0, begun + _GATHER_SECONDS - time.monotonic()))
                     relay.settle()
             except (Transient, Refused) as error:
                 self._start_over_after(error)

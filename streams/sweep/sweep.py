@@ -33,8 +33,6 @@ log = logs.logger()
 
 GROUP = "sweep"
 LOOK_SECONDS = 0.25
-_SILENT_TERMS = 1.5
-"""A worker that is silent for so many leases is gone: nothing is granted to it until it beats again."""
 _REMAINS_SECONDS = 60.0
 _RETRY_BASE_SECONDS, _RETRY_MOST_SECONDS = 0.1, 5.0
 _DATABASE, _BUCKET = "database", "bucket"
@@ -78,21 +76,23 @@ class Sweep:
         self._board.enter(Phase.stopped)
 
     def look(self) -> None:
-        """Leases, deadlines, silent workers: each in a transaction of its own. One that a crash of the server loses is
-        made again by the next look."""
+        """One transaction; what a crash of the server loses of it, the next look makes again."""
+        gone: list[str] = []
+        ended: list[tuple[Held, Move]] = []
         with self._database.quiet() as transaction:
-            expired = expiry.expire_leases(transaction, self._term_seconds, self._policy)
-        if expired.recovered:
+            watched = expiry.watched(transaction, self._term_seconds)
+            if watched:
+                gone = workers.forget_silent(transaction, self._term_seconds)
+                ended = expiry.expire_leases(transaction, self._policy)
+            late = expiry.expire_deadlines(transaction)
+        if ended or late:
+            self._database.wake()
+        if not watched:
             job_metrics.LEASES_SPARED.inc()
             log.warning("leases.spared", why="Beats could not be heard, or nobody looked: each lease got a full term.")
-        else:
-            with self._database.quiet() as transaction:
-                workers.forget_silent(transaction, _SILENT_TERMS * self._term_seconds)
-        with self._database.quiet() as transaction:
-            late = expiry.expire_deadlines(transaction)
-        if expired.ends or late:
-            self._database.wake()
-        self._note(expired.ends, late)
+        for worker in gone:
+            log.warning("worker.gone", worker=worker, why=f"It did not beat for {self._term_seconds:.0f} s.")
+        self._note(ended, late)
 
     def _note(self, ends: Sequence[tuple[Held, Move]], late: Sequence[Held]) -> None:
         for held, move in ends:

@@ -4,7 +4,8 @@
 -- and a claim change nothing that an index knows, and PostgreSQL keeps them on the row's page (HOT). A final state sets
 -- completed_at, on which the conditions rest. There are no foreign keys between hot tables: each row is written by the
 -- statement that compared and set the job, and a check would lock the same job, tenant or pool once more.
--- Locks are taken in the order of job ids, jobs before leases; then usage, in the order of tenants.
+-- Locks are taken in the order of job ids. Who wants the lease of a job holds the job, or holds no job at all (beats).
+-- Then usage, in the order of tenants.
 
 CREATE TABLE tenants (
     tenant               text PRIMARY KEY,

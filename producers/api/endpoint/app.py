@@ -176,13 +176,17 @@ def _beat(one: Beat) -> leases.Beat:
 
 
 def _last_beats(request: FailRequest) -> list[leases.Beat]:
-    """Of failed attempts that left a checkpoint, which may not have been told before."""
+    """Of failed attempts; a checkpoint that one left may not have been told before."""
     return [
         leases.Beat(
-            job=one.job, epoch=one.epoch, step=0, steps=0, stage=Stage.finishing.value, checkpoint=dict(one.checkpoint)
+            job=one.job,
+            epoch=one.epoch,
+            step=0,
+            steps=0,
+            stage=Stage.finishing.value,
+            checkpoint=None if one.checkpoint is None else dict(one.checkpoint),
         )
         for one in request.failures
-        if one.checkpoint is not None
     ]
 
 

@@ -146,9 +146,7 @@ def sweep(world: World, random: Random) -> None:
     if random.random() < 0.1:
         world.place.query("UPDATE jobs SET deadline = now() WHERE job = %s", world.jobs[-1])
     with world.place.jobs.quiet() as transaction:
-        expiry.tick(transaction, expiry.ENDPOINT)
-    with world.place.jobs.quiet() as transaction:
-        expiry.expire_leases(transaction, TERM, POLICY)
+        expiry.expire_leases(transaction, POLICY)
     with world.place.jobs.quiet() as transaction:
         expiry.expire_deadlines(transaction)
 

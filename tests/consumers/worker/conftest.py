@@ -130,7 +130,8 @@ class Site:
 
     def sweep(self) -> None:
         with self.database.transaction() as transaction:
-            expiry.expire_leases(transaction, self.lease_seconds, POLICY)
+            if expiry.watched(transaction, self.lease_seconds):
+                expiry.expire_leases(transaction, POLICY)
 
     def cancel(self, job: str) -> None:
         with self.database.transaction() as transaction:

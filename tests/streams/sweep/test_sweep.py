@@ -65,11 +65,14 @@ def test_nobody_loses_a_lease_while_no_endpoint_could_hear_beats(place: Place, s
     place.run(job)
     end_leases(place)
     place.query("UPDATE alive SET ticked_at = now() - interval '3 seconds' WHERE name = 'endpoint'")
+    place.query("UPDATE workers SET seen_at = now() - interval '11 seconds'")
     sweep.look()
 
     assert place.state(job) == "running"
     ((left,),) = place.query("SELECT extract(epoch FROM expires_at - now())::float8 FROM leases")
     assert 5.0 < left <= 10.0
+    ticks(place)
+    sweep.look()
     assert place.query("SELECT state FROM workers") == [("active",)]
 
 
@@ -119,7 +122,7 @@ def test_a_job_that_kills_its_workers_fails_in_the_end(place: Place, sweep: Swee
 
 
 def test_a_silent_worker_is_gone_until_it_beats(place: Place, sweep: Sweep) -> None:
-    place.query("UPDATE workers SET seen_at = now() - interval '16 seconds'")
+    place.query("UPDATE workers SET seen_at = now() - interval '11 seconds'")
     ticks(place)
     sweep.look()
     assert place.query("SELECT state FROM workers") == [("gone",)]
@@ -127,6 +130,18 @@ def test_a_silent_worker_is_gone_until_it_beats(place: Place, sweep: Sweep) -> N
 
     assert not place.beat().unknown_worker
     assert place.query("SELECT state FROM workers") == [("active",)]
+
+
+def test_the_job_of_a_dead_worker_is_never_granted_to_it_again(place: Place, sweep: Sweep) -> None:
+    """In the look that ends its lease: a scheduler that hears of it at once would find the worker idle."""
+    job = place.submit()
+    place.run(job)
+    end_leases(place)
+    place.query("UPDATE workers SET seen_at = now() - interval '11 seconds'")
+    ticks(place)
+    sweep.look()
+    assert place.state(job) == "queued"
+    assert place.try_grant(job).refused == [(job, "worker")]
 
 
 def test_deadlines_end_what_nobody_began(place: Place, sweep: Sweep) -> None:
@@ -159,7 +174,7 @@ def test_other_epochs_outputs_go_a_day_after_the_end(place: Place, store: Object
     with place.jobs.quiet() as transaction:
         expiry.tick(transaction, expiry.ENDPOINT)
         end_leases(place)
-        expiry.expire_leases(transaction, 10.0, POLICY)
+        expiry.expire_leases(transaction, POLICY)
     (second,) = place.run(job)
     place.beat_checkpoint(second, 3)
     place.complete(second)
