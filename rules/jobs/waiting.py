@@ -51,6 +51,11 @@ class WaitingJob:
         return max(self.cost_seconds, _LEAST_COST_SECONDS)
 
 
+def whole_seconds(text: str) -> int:
+    """A video's length as its owner wrote it; 1 for what is no number, since it only decides who may share a batch."""
+    return int(text) if text.isdecimal() else 1
+
+
 def sort_key(queued_us: int, priority: int) -> int:
     """Where a job stands among its tenant's: the lowest goes first.
 

@@ -26,7 +26,7 @@ from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
 from headwater.observe import logs, metrics
 from headwater.rules.errors import BadRecord, Fenced, HeadwaterError, Refused, Transient
-from headwater.rules.jobs.waiting import WaitingJob
+from headwater.rules.jobs.waiting import WaitingJob, whole_seconds
 from headwater.schemas.codec import decode
 from headwater.schemas.job_records import GrantKind, JobEvent, JobRequested
 from headwater.schemas.topics import JOBS_EVENTS, JOBS_GRANTS, JOBS_REQUESTED
@@ -142,7 +142,7 @@ class Dispatch:
         boards.show_only(self._pools)
         self._judge(silent=silent)
         group.commit()
-        group.show_lag()
+        group.show_lag(time.time())
 
     def _look_at_pool(self, name: str, looking: Looking, boards: Boards) -> None:
         pool = self._pools.get(name)
@@ -213,7 +213,7 @@ def _waiting_job(record: JobRequested) -> WaitingJob:
         record.tenant,
         record.model,
         record.size,
-        int(record.seconds),
+        whole_seconds(record.seconds),
         record.priority,
         record.cost_seconds,
         record.queued_us,

@@ -7,7 +7,6 @@ is read after the place in the log was taken, so that nothing falls between.
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -33,6 +32,7 @@ class PoolGroup:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._positions: dict[Place, int] = {}
+        self._read_at: dict[Place, float] = {}
         self.assignment = 0
         self._consumer: Consumer = kafka.consumer(GROUP, fetch_wait_max_ms=200)
         self._names = {kafka.physical(topic): topic.name for topic in (JOBS_REQUESTED, JOBS_EVENTS)}
@@ -62,6 +62,7 @@ class PoolGroup:
                 raise self._kafka.mapped(error, asked="Requests and events of jobs were to be read.")
             if place in self._positions:
                 self._positions[place] = (message.offset() or 0) + 1
+                self._read_at[place] = message.timestamp()[1] / 1_000
                 messages.append(message)
         return messages
 
@@ -79,13 +80,17 @@ class PoolGroup:
             with suppress(KafkaException):
                 self._consumer.commit(offsets=offset_of, asynchronous=True)
 
-    def show_lag(self) -> None:
-        now = time.time()
+    def show_lag(self, now: float) -> None:
+        oldest = now
         for place, at in self._positions.items():
             _, end = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             waiting = max(0, end - at)
-            metrics.GROUP_LAG_RECORDS.labels(GROUP, self._names[place[0]], str(place[1])).set(waiting)
-        metrics.GROUP_OLDEST_EVENT_TIME.labels(GROUP).set(now)
+            until = self._read_at.get(place, now) if waiting else now
+            oldest = min(oldest, until)
+            labels = (GROUP, self._names[place[0]], str(place[1]))
+            metrics.GROUP_LAG_RECORDS.labels(*labels).set(waiting)
+            metrics.GROUP_LAG_SECONDS.labels(*labels).set(now - until)
+        metrics.GROUP_OLDEST_EVENT_TIME.labels(GROUP).set(oldest)
 
     def close(self) -> None:
         """Leave the group: its other members take over at once."""
@@ -105,7 +110,8 @@ class PoolGroup:
     def _lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         """Eager: all of them go."""
         for topic, partition in self._positions:
-            with suppress(KeyError):  # never shown
-                metrics.GROUP_LAG_RECORDS.remove(GROUP, self._names[topic], str(partition))
-        self._positions = {}
+            for gauge in (metrics.GROUP_LAG_RECORDS, metrics.GROUP_LAG_SECONDS):
+                with suppress(KeyError):  # never shown
+                    gauge.remove(GROUP, self._names[topic], str(partition))
+        self._positions, self._read_at = {}, {}
         self.assignment += 1

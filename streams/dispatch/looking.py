@@ -22,7 +22,7 @@ from headwater.observe import logs
 from headwater.rules.errors import Fenced
 from headwater.rules.jobs.board import Board
 from headwater.rules.jobs.fair_queue import Limits
-from headwater.rules.jobs.waiting import WaitingJob
+from headwater.rules.jobs.waiting import WaitingJob, whole_seconds
 from headwater.streams.dispatch.pool import Pool
 
 log = logs.logger()
@@ -116,4 +116,4 @@ class Looking:
 
 
 def _waiting_job(row: Waiting) -> WaitingJob:
-    return WaitingJob(*row[:6], int(row.seconds), *row[7:])
+    return WaitingJob(*row[:6], whole_seconds(row.seconds), *row[7:])

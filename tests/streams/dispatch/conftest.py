@@ -72,12 +72,12 @@ class JobsWorld:
 
     def post(self, count: int = 1, tenant: str = "a", pool: str = "p", **columns: object) -> list[str]:
         """So many jobs, in the catalog; nobody is told of them."""
-        given = {"cost_seconds": 1.0, "priority": 0, "deadline": None} | columns
+        given = {"cost_seconds": 1.0, "priority": 0, "deadline": None, "seconds": "1"} | columns
         rows = self.query(
             "INSERT INTO jobs (job, tenant, pool, model, size, seconds, request, cost_seconds, priority, deadline)"
-            " SELECT 'video_' || replace(uuidv7()::text, '-', ''), %s, %s, 'm', '8x8', '1', '{}', %s, %s, %s"
+            " SELECT 'video_' || replace(uuidv7()::text, '-', ''), %s, %s, 'm', '8x8', %s, '{}', %s, %s, %s"
             " FROM generate_series(1, %s) RETURNING job",
-            *(tenant, pool, given["cost_seconds"], given["priority"], given["deadline"], count),
+            *(tenant, pool, given["seconds"], given["cost_seconds"], given["priority"], given["deadline"], count),
         )
         return [job for (job,) in rows]
 

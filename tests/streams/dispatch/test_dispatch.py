@@ -10,7 +10,7 @@ import pytest
 from headwater.connectors.jobs.config import JobsConfig
 from headwater.connectors.jobs.database import JobsDatabase
 from headwater.connectors.kafka.lag import group_lags
-from headwater.observe import job_metrics
+from headwater.observe import job_metrics, metrics
 from headwater.schemas.job_records import GrantKind
 from headwater.schemas.topics import JOBS_EVENTS, JOBS_REQUESTED
 
@@ -58,7 +58,7 @@ def test_records_of_what_is_over_or_nonsense_are_dropped(world, eventually):
         world.relay()
         for topic in (JOBS_REQUESTED, JOBS_EVENTS):
             world.say(topic, "p", b"no record")
-        [after] = world.post()
+        [after] = world.post(seconds="many")
         world.relay()
         eventually(lambda: world.granted() == {after})
         assert world.states()[job] == ("completed", 1)
@@ -157,6 +157,7 @@ def test_the_board_says_how_much_waits_and_where(world, eventually):
         assert 35 <= standing.position <= 49
         assert job_metrics.JOB_QUEUE_DEPTH.labels("p", "2")._value.get() == board.tenants["b"].queued
         assert job_metrics.JOB_SLOTS.labels("p", "busy")._value.get() == 2
+        eventually(lambda: abs(metrics.GROUP_OLDEST_EVENT_TIME.labels("dispatch")._value.get() - time.time()) < 30)
         eventually(lambda: [(one.members, one.records) for one in group_lags(world.kafka, time.time())] == [(1, 0)])
     assert ("p",) not in job_metrics.JOB_WORKERS._metrics, "no longer its own to say"
 
