@@ -15,8 +15,8 @@ from headwater.stack.description import compose_file
 
 HOME = Path(__file__).parents[2]
 SUBJECTS = ("alerts", "jobs")
-"""Each a file of rules, and a file of their unit tests."""
-UNIT_TESTS = [Path(__file__).with_name(f"{subject}_test.yml") for subject in SUBJECTS]
+"""Each a file of rules."""
+UNIT_TESTS = sorted(Path(__file__).parent.glob("*_test.yml"))
 _ALL_RULES = [
     rule
     for subject in SUBJECTS
