@@ -12,7 +12,7 @@ import typer
 from headwater.cli.app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "operations.md", *sorted((DOCS / "runbooks").glob("*.md"))]
+PAGES = [DOCS / "operations.md", DOCS / "jobs.md", *sorted((DOCS / "runbooks").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
