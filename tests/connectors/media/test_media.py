@@ -14,17 +14,26 @@ from headwater.connectors.media import BadOutput, Probed, probe, thumbnail
 
 
 def movie(
-    path: Path, *, frames: int, size: tuple[int, int] = (128, 64), kind: str = "mp4", codec: str = "mpeg4"
+    path: Path,
+    *,
+    frames: int,
+    size: tuple[int, int] = (128, 64),
+    kind: str = "mp4",
+    codec: str = "mpeg4",
+    noise: bool = False,
 ) -> Path:
-    """Frames at 10 a second that grow brighter."""
+    """Frames at 10 a second that grow brighter, or are noise, of which most of the file is picture data."""
+    chance = np.random.default_rng(1)
     with av.open(str(path), "w", format=kind) as made:
         stream = made.add_stream(codec, rate=10)
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
         stream.gop_size = 5
         for number in range(frames):
-            grey = np.full((size[1], size[0], 3), 250 * number // frames, dtype=np.uint8)
-            made.mux(stream.encode(av.VideoFrame.from_ndarray(grey, format="rgb24")))
+            picture = np.full((size[1], size[0], 3), 250 * number // frames, dtype=np.uint8)
+            if noise:
+                picture = chance.integers(0, 255, picture.shape, dtype=np.uint8)
+            made.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         made.mux(stream.encode(None))
     return path
 
@@ -110,6 +119,16 @@ def test_a_video_whose_header_comes_first_and_whose_frames_were_cut_off_is_refus
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * 0.9)])
 
     with pytest.raises(BadOutput):
+        probe(path, "mp4")
+
+
+def test_a_video_with_a_damaged_frame_is_refused(tmp_path):
+    path = movie(tmp_path / "video.mp4", frames=20, noise=True)
+    video = bytearray(path.read_bytes())
+    video[len(video) // 3 : len(video) // 3 + 40] = b"\x5a" * 40
+    path.write_bytes(video)
+
+    with pytest.raises(BadOutput, match="damaged"):
         probe(path, "mp4")
 
 

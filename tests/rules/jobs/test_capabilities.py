@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 
 import pytest
@@ -103,12 +104,23 @@ def test_what_a_newer_worker_says_beyond_is_ignored():
         ({"gpu_seconds_per_second": {"64x64": 1, "1280x720": float("nan")}}, "1280x720"),
         ({"container": "avi"}, "container"),
         ({"parameters": {"type": "nonsense"}}, "parameters"),
-        ({"parameters": {"$ref": "http://127.0.0.1:1/schema"}}, "parameters"),
     ],
 )
 def test_capabilities_that_make_no_sense_are_refused_by_name(change, named):
     with pytest.raises(BadRecord, match=named):
         Capabilities.from_json({**MODEL.to_json(), **change})
+
+
+def test_a_schema_that_refers_elsewhere_is_refused_and_nobody_is_asked():
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        schema = {"$ref": f"http://127.0.0.1:{elsewhere.getsockname()[1]}/schema"}
+
+        with pytest.raises(BadRecord, match="parameters"):
+            Capabilities.from_json({**MODEL.to_json(), "parameters": schema})
+
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
 
 
 @pytest.mark.parametrize("said", [None, 5, [], {}])
