@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headwater.connectors.jobs import rows
 from headwater.connectors.jobs.database import Transaction
 from headwater.connectors.kafka.partitioning import partition_of
 from headwater.schemas.topics import JOBS_REQUESTED
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """``price`` is in millionths of the currency per GPU second. ``board_seconds``: the age of ``board``."""
-
-    pool: str
-    partition: int
-    owner: str | None
-    owner_epoch: int
-    fallback: str | None
-    price: int
-    max_wait_seconds: float | None
-    board: dict[str, Any] | None
-    board_seconds: float | None
 
 
 class Board(NamedTuple):
@@ -60,15 +43,6 @@ def set_pool(transaction: Transaction, pool: str, changes: Mapping[str, object])
     for name in _SETTABLE:
         if name in changes:
             transaction.execute(f"UPDATE pools SET {name} = %s WHERE pool = %s".encode(), [changes[name], pool])
-
-
-def all_pools(transaction: Transaction) -> list[Pool]:
-    query = """
-        SELECT pool, partition, owner, owner_epoch, fallback, price, max_wait_seconds, board,
-            extract(epoch FROM now() - board_at)::float8 AS board_seconds
-        FROM pools ORDER BY pool
-    """
-    return rows.selected(transaction, Pool, query)
 
 
 def boards(transaction: Transaction) -> list[Board]:

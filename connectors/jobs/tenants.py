@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -67,10 +67,6 @@ def get(transaction: Transaction, tenant: str) -> Tenant | None:
     return found[0] if found else None
 
 
-def all_tenants(transaction: Transaction) -> list[Tenant]:
-    return rows.selected(transaction, Tenant, f"{_COLUMNS} ORDER BY t.tenant")
-
-
 def ensure(transaction: Transaction, tenant: str) -> bool:
     """The tenant exists from now on; False where it did."""
     done = transaction.execute("INSERT INTO tenants (tenant) VALUES (%s) ON CONFLICT DO NOTHING", [tenant])
@@ -112,10 +108,3 @@ def revoke_key(transaction: Transaction, tenant: str, hint: str) -> int:
         "UPDATE api_keys SET revoked_at = now() WHERE tenant = %s AND hint = %s AND revoked_at IS NULL", [tenant, hint]
     )
     return done.rowcount
-
-
-def usage(transaction: Transaction, tenant: str, days: int) -> Sequence[tuple[object, ...]]:
-    """(day, gpu_seconds, amount, jobs) of the last days, UTC, the newest first."""
-    return transaction.execute(
-        "SELECT day, gpu_seconds, amount, jobs FROM usage WHERE tenant = %s ORDER BY day DESC LIMIT %s", [tenant, days]
-    ).fetchall()

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from headwater.connectors.jobs import ends, expiry, pools, rows
+from headwater.connectors.jobs import ends, expiry, pools
 from headwater.connectors.jobs.database import Transaction
 from headwater.connectors.jobs.rows import Holder
 from headwater.connectors.kafka.partitioning import partition_of
 from headwater.rules.errors import Fenced
 from headwater.rules.jobs.failures import FailurePolicy
 from headwater.schemas.topics import JOBS_GRANTS
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerRow:
-    """``state``: active, draining or gone. ``leases``: how many jobs it has."""
-
-    worker: str
-    incarnation: int
-    pool: str
-    slots: int
-    models: list[str]
-    host: str
-    state: str
-    registered_at: datetime
-    seen_at: datetime
-    leases: int
 
 
 def register(
@@ -112,12 +94,3 @@ def forget_silent(transaction: Transaction, silent_seconds: float) -> list[str]:
         [silent_seconds],
     )
     return [row[0] for row in gone]
-
-
-def all_workers(transaction: Transaction) -> list[WorkerRow]:
-    query = """
-        SELECT w.worker, w.incarnation, w.pool, w.slots, w.models, w.host, w.state, w.registered_at, w.seen_at,
-            (SELECT count(*) FROM leases l WHERE l.worker = w.worker)::int AS leases
-        FROM workers w ORDER BY w.pool, w.worker
-    """
-    return rows.selected(transaction, WorkerRow, query)

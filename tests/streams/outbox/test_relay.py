@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -157,3 +161,26 @@ def test_a_cluster_without_the_topics_is_refused(place: Place, kafka: Kafka) -> 
     bare = Kafka(replace(kafka.config, prefix=f"{kafka.config.prefix}none."))
     with pytest.raises(TopicMismatch):
         Outbox(place.jobs, bare).run()
+
+
+@pytest.mark.fault
+def test_a_relay_killed_after_the_log_has_it_and_before_the_database_knows(
+    place: Place, kafka: Kafka, tmp_path: Path, eventually: Eventually
+) -> None:
+    jobs = [place.submit() for _ in range(20)]
+    dying = subprocess.Popen(
+        [sys.executable, Path(__file__).parent / "relay_process.py", place.jobs.config.dsn, *_where(kafka), "note"],
+        cwd=tmp_path,
+    )
+    assert dying.wait(120) == -signal.SIGKILL
+    assert Counter(states(kafka)) == Counter((job, 1, "queued") for job in jobs)
+    assert place.query("SELECT count(*) FROM outbox WHERE taken_until > now()") == [(20,)]
+
+    place.query("UPDATE outbox SET taken_until = now()")
+    with running(place, kafka):
+        eventually(lambda: place.query("SELECT seq FROM outbox") == [], within_seconds=60)
+    assert set(states(kafka)) == {(job, 1, "queued") for job in jobs}
+
+
+def _where(kafka: Kafka) -> tuple[str, str]:
+    return kafka.config.bootstrap_servers, kafka.config.prefix
