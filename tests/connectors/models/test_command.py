@@ -125,7 +125,7 @@ def test_a_program_that_does_not_hear_sigterm_is_killed_with_its_children(run, n
     assert outcome == Stopped()
     assert time.monotonic() - started < 60
     child = (one.folder / "child").read_text()
-    eventually(lambda: not _lives(child))
+    eventually(lambda: not _lives(child), 30)
 
 
 def test_a_program_that_hears_sigterm_may_save_before_it_ends(run, notes):
@@ -148,7 +148,7 @@ def test_what_it_left_running_is_killed_when_it_ends(run, eventually):
 
     assert isinstance(outcome, Output)
     child = (one.folder / "child").read_text()
-    eventually(lambda: not _lives(child))
+    eventually(lambda: not _lives(child), 30)
 
 
 def test_a_nul_in_the_prompt_is_the_inputs_fault(program, capabilities, work, notes):

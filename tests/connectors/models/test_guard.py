@@ -43,15 +43,17 @@ def name() -> Iterator[str]:
 
 @pytest.fixture
 def family(name: str) -> Callable[[str], subprocess.Popen[bytes]]:
-    def started(end: str) -> subprocess.Popen[bytes]:
-        argv = guard.guarded(["sh", "-c", FAMILY.replace("$NAME", name).format(end=end)])
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True)
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.stdout.close()
-        return process
+    return lambda end: running(FAMILY.replace("$NAME", name).format(end=end))
 
-    return started
+
+def running(script: str) -> subprocess.Popen[bytes]:
+    """A guarded shell with this script, after it said its first line."""
+    argv = guard.guarded(["sh", "-c", script])
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process
 
 
 @pytest.mark.parametrize(("end", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", -signal.SIGSEGV)])
@@ -59,17 +61,17 @@ def test_it_ends_as_the_program_ends_and_takes_its_children_along(family, name, 
     process = family(end)
 
     assert process.wait(30) == code
-    eventually(lambda: not sleepers(name))
+    eventually(lambda: not sleepers(name), 30)
 
 
 def test_told_to_end_it_kills_the_whole_family(family, name, eventually):
     process = family("sleep 1000")
-    eventually(lambda: len(sleepers(name)) == 3)
+    eventually(lambda: len(sleepers(name)) == 3, 30)
 
     guard.end(process)
 
     assert process.returncode == -signal.SIGKILL
-    eventually(lambda: not sleepers(name))
+    eventually(lambda: not sleepers(name), 30)
 
 
 def test_ending_what_has_ended_does_nothing(family):
@@ -91,11 +93,11 @@ def test_when_its_parent_is_killed_it_kills_the_whole_family(name, eventually):
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
-        eventually(lambda: len(sleepers(name)) == 3)
+        eventually(lambda: len(sleepers(name)) == 3, 30)
 
         parent.kill()
 
-        eventually(lambda: not sleepers(name))
+        eventually(lambda: not sleepers(name), 30)
 
 
 def test_a_guard_whose_parent_was_dead_before_it_looked_starts_nothing(tmp_path):
@@ -109,7 +111,7 @@ def test_a_guard_whose_parent_was_dead_before_it_looked_starts_nothing(tmp_path)
 
 def test_when_the_guard_itself_is_killed_the_program_goes_too(family, name, eventually):
     process = family(f"exec sleep 1000 {name}")
-    eventually(lambda: len(sleepers(name)) == 4)
+    eventually(lambda: len(sleepers(name)) == 4, 30)
 
     process.kill()
     process.wait(30)
@@ -119,7 +121,7 @@ def test_when_the_guard_itself_is_killed_the_program_goes_too(family, name, even
 
 def test_what_tidies_up_a_host_does_not_end_it(family, name, eventually):
     process = family("wait")
-    eventually(lambda: len(sleepers(name)) == 3)
+    eventually(lambda: len(sleepers(name)) == 3, 30)
 
     for told in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         process.send_signal(told)
@@ -129,8 +131,8 @@ def test_what_tidies_up_a_host_does_not_end_it(family, name, eventually):
     guard.end(process)
 
 
-def test_terminate_lets_the_program_end_in_its_own_way(family):
-    process = family("trap 'exit 9' TERM; while :; do sleep 0.05; done")
+def test_terminate_lets_the_program_end_in_its_own_way():
+    process = running("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done")
 
     guard.terminate(process)
 

@@ -121,7 +121,7 @@ def test_a_request_that_is_stopped_is_hung_up_on(ask, server, notes, monkeypatch
     monkeypatch.setattr(notes, "wish", lambda *_: Wish.stop if server.forms else Wish.go_on)
 
     assert ask(course=notes()) == Stopped()
-    eventually(lambda: server.hang_ups == 1)
+    eventually(lambda: server.hang_ups == 1, 30)
 
 
 def test_the_lease_waits_as_long_as_the_request_may_take(server, capabilities):
@@ -136,12 +136,12 @@ def test_a_server_that_is_loading_is_waited_for(server, capabilities, monkeypatc
     model = build("http", {"url": server.url, "capabilities": capabilities})
     loading = threading.Thread(target=model.load)
     loading.start()
-    eventually(lambda: server.asked_for_health >= 3)
+    eventually(lambda: server.asked_for_health >= 3, 30)
     assert loading.is_alive()
 
     server.healthy = True
 
-    loading.join(10)
+    loading.join(60)
     assert not loading.is_alive()
 
 

@@ -104,6 +104,6 @@ def test_nothing_runs_on_when_the_worker_is_killed(site: Any, eventually: Eventu
 
     os.kill(worker.pid, signal.SIGKILL)
 
-    eventually(lambda: not any(lives(one) for one in family))
+    eventually(lambda: not any(lives(one) for one in family), 30)
     eventually(lambda: site.job(job).state == "queued", 60)
     assert [attempt.outcome for attempt in site.attempts(job)] == ["lease_lost"]

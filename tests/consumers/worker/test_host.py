@@ -243,7 +243,7 @@ def test_nothing_is_left_of_a_worker_that_was_killed_while_its_model_held_the_in
 
         supervisor.kill()
 
-    eventually(lambda: not any(lives(one) for one in family))
+    eventually(lambda: not any(lives(one) for one in family), 30)
 
 
 def lives(process: psutil.Process) -> bool:
