@@ -92,16 +92,23 @@ class Pulse:
         return self._stood
 
     def _run(self) -> None:
-        beaten_at, told = 0.0, None
+        told: tuple[tuple[Beat, ...], bool] = ((), True)
+        beaten_at = 0.0
         while not self._ending:
             if self._look():
                 return
-            beats = self._beats()
+            news = self._beats(), self._draining()
             waited = now() - beaten_at
-            if waited >= self._beat_seconds or self._soon.is_set() or (waited >= _STEPS_SECONDS and beats != told):
+            turned = news[1] != told[1]  # it takes jobs from now on, or no more: whoever grants waits for that
+            if (
+                waited >= self._beat_seconds
+                or self._soon.is_set()
+                or turned
+                or (waited >= _STEPS_SECONDS and news != told)
+            ):
                 self._soon.clear()
-                beaten_at, told = now(), beats
-                self._beat(beats)
+                beaten_at, told = now(), news
+                self._beat(*news)
             self._soon.wait(self._lease_seconds / _LOOKS_A_LEASE)
 
     def _look(self) -> bool:
@@ -114,10 +121,8 @@ class Pulse:
         self._looked_at = now()
         return False
 
-    def _beat(self, beats: tuple[Beat, ...]) -> None:
-        request = BeatRequest(
-            worker=self._worker, incarnation=self._incarnation, draining=self._draining(), beats=beats
-        )
+    def _beat(self, beats: tuple[Beat, ...], draining: bool) -> None:
+        request = BeatRequest(worker=self._worker, incarnation=self._incarnation, draining=draining, beats=beats)
         sent_at = now()
         try:
             answer = self._endpoint.beat(request, within_seconds=self._beat_seconds)

@@ -140,7 +140,7 @@ class Site:
     def is_there(self, worker: str) -> bool:
         """Does it take jobs?"""
         with self.database.quiet() as transaction:
-            return worker in [one.worker for one in grants.workers_of(transaction, POOL)]
+            return worker in [one.worker for one in grants.workers_of(transaction, POOL, self.lease_seconds)]
 
     def no_lease_ends(self) -> None:
         """Not for an hour, unless something but time ends it."""
