@@ -76,6 +76,14 @@ def test_of_two_epochs_that_finish_together_one_has_the_result(place: Place) -> 
             assert place.query("SELECT epoch FROM charges WHERE job = %s", job) == [(2,)]
 
 
+@pytest.mark.parametrize("holder", [OTHER, Holder("w1", 2)])
+def test_nobody_else_ends_an_attempt_even_if_it_knows_the_epoch(place: Place, holder: Holder) -> None:
+    (attempt,) = place.run(place.submit())
+    assert place.complete(attempt, worker=holder) == ["lost"]
+    assert place.state(attempt.job) == "running"
+    assert place.complete(attempt) == ["won"]
+
+
 def test_a_batch_says_each_items_outcome(place: Place) -> None:
     mine, theirs, cancelled = (place.submit() for _ in range(3))
     attempts = place.run(mine, theirs, cancelled)
