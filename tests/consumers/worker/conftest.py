@@ -42,7 +42,8 @@ from chaos.proxy import HOST, Proxy
 
 KEY = "a-key-that-only-workers-know"
 POOL = "demo"
-LEASE_SECONDS = 2.0
+LEASE_SECONDS = 6.0
+"""Longer than any pause of a loaded machine; tests in which leases shall end have shorter ones."""
 POLICY = FailurePolicy(wait_seconds=0.1, longest_wait_seconds=0.1)
 
 Process: TypeAlias = "subprocess.Popen[str]"
@@ -194,7 +195,7 @@ def lease_seconds() -> float:
 def site(
     stack: Addresses, catalog_dsn: str, kafka_prefix: str, bucket: str, tmp_path: Path, lease_seconds: float
 ) -> Iterator[Site]:
-    database = JobsDatabase(JobsConfig(dsn=catalog_dsn, lease_seconds=lease_seconds))
+    database = JobsDatabase(JobsConfig(dsn=catalog_dsn, lease_seconds=lease_seconds, connect_seconds=30.0))
     database.migrate()
     with database.transaction() as transaction:
         tenants.ensure(transaction, "t")
