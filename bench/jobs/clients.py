@@ -16,7 +16,8 @@ from jobs.receiver import Receiver
 from jobs.service import Tenant
 
 SURE_SECONDS = 300.0
-"""For so long an order is posted again and again."""
+"""For so long an order is posted, and a job looked at, again and again."""
+_LOOKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Clients:
         self.shown: list[Shown] = []
         self.refused: dict[str, str] = {}
         """By order: how it was refused for good, or never answered clearly."""
+        self._looked_at: set[str] = set()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -86,11 +88,11 @@ class Clients:
         if self._failure is not None:
             raise self._failure
 
-    def look(self, jobs: Sequence[str]) -> None:
-        """Note what the API says of each now."""
-        asyncio.run(self._look(jobs))
+    def look(self) -> None:
+        """Note what the API says now of each job that was not looked at yet: at rest, so that this is its end."""
+        asyncio.run(self._look([job for job in self._jobs() if job not in self._looked_at]))
 
-    def jobs(self) -> list[str]:
+    def _jobs(self) -> list[str]:
         return [job for one in self.submitted for job in dict.fromkeys(one.jobs)]
 
     def _run(self, orders: Sequence[Order], over_seconds: float) -> None:
@@ -132,12 +134,22 @@ class Clients:
     async def _look(self, jobs: Sequence[str]) -> None:
         whose = {job: one.tenant for one in self.submitted for job in one.jobs}
         tenants = {tenant.name: tenant for tenant in self._tenants}
+        left, until = iter(jobs), time.monotonic() + SURE_SECONDS
         async with _Connected(self._urls, self._tenants) as apis:
-            await asyncio.gather(*(self._see(apis, tenants[whose[job]], job) for job in jobs))
 
-    async def _see(self, apis: _Connected, tenant: Tenant, job: str) -> None:
+            async def look() -> None:
+                for job in left:
+                    while not await self._see(apis, tenants[whose[job]], job) and time.monotonic() < until:
+                        await asyncio.sleep(0.2)
+                    self._looked_at.add(job)
+
+            await asyncio.gather(*(look() for _ in range(_LOOKERS)))
+
+    async def _see(self, apis: _Connected, tenant: Tenant, job: str) -> bool:
+        """Whether there was an answer."""
         if (shown := shown_by(job, await apis.of(tenant, self._random).show(job))) is not None:
             self.shown.append(shown)
+        return shown is not None
 
 
 class _Connected:

@@ -93,7 +93,7 @@ class Chaos:
 
     def evidence(self) -> Evidence:
         """After a last look at every job."""
-        self.clients.look(self.clients.jobs())
+        self.clients.look()
         return self.gatherer.gather(self.clients.submitted, self.clients.shown, self.receiver.received())
 
     def come_to_rest(self) -> list[Finding]:

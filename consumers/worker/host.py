@@ -115,6 +115,8 @@ class Host:
             with self._channel.makefile("rb") as lines:
                 for line in lines:
                     self._heard(messages.decode(line))
+        except ConnectionResetError:
+            pass  # the supervisor was killed, and had not read all that we said
         except Exception:
             traceback.print_exc()
         finally:

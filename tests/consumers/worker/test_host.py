@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import queue
+import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -251,3 +254,16 @@ def lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_a_supervisor_that_dies_without_having_read_all_leaves_no_traceback(tmp_path):
+    ours, theirs = socket.socketpair()
+    spec = json.dumps({"model": "noop", "options": {}})
+    with (tmp_path / "said").open("wb") as said, theirs:
+        command = [sys.executable, "-m", "headwater.consumers.worker.host", str(theirs.fileno()), spec]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdout=said, stderr=said)
+    with ours:
+        assert select.select([ours], [], [], WAIT_SECONDS)[0], "it said what it can"
+
+    assert process.wait(WAIT_SECONDS) == 0
+    assert (tmp_path / "said").read_text() == ""
