@@ -172,11 +172,11 @@ def _where(location: Sequence[int | str]) -> dict[str, str]:
     """Which part of the request: FastAPI's location as a JSON pointer (RFC 6901), or a parameter's or header's name."""
     part, *rest = location
     if part == "body":
-        return {"pointer": "#" + "".join(f"/{escaped(str(name))}" for name in rest)}
+        return {"pointer": "#" + "".join(f"/{_escaped(str(name))}" for name in rest)}
     return {"header" if part == "header" else "parameter": str(rest[0]) if rest else str(part)}
 
 
-def escaped(name: str) -> str:
+def _escaped(name: str) -> str:
     """A name as a segment of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 

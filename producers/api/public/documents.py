@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 import headwater
 from headwater.producers.api.problems import MEDIA_TYPE, Kind
-from headwater.producers.api.public.shapes import ProblemShape, Video, WebhookBody
+from headwater.producers.api.public.shapes import Event, ProblemShape, Video, WebhookBody
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -57,7 +57,10 @@ def redirect() -> Responses:
 def stream() -> Responses:
     schema = {"schema": {"type": "string"}}
     return {
-        200: {"description": "Events, until the job has ended.", "content": {"text/event-stream": schema}},
+        200: {
+            "description": "Events `snapshot` (a Video), `status`, `progress` (an Event), until the job has ended.",
+            "content": {"text/event-stream": schema},
+        },
         204: {"description": "The job has ended, and the client knows its last event."},
     }
 
@@ -93,7 +96,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     references = {"ref_template": "#/components/schemas/{model}"}
-    for shape in (ProblemShape, Video):
+    for shape in (ProblemShape, Video, Event):
         schema = shape.model_json_schema(mode="serialization", **references)  # type: ignore[arg-type]
         schemas |= schema.pop("$defs", {})
         schemas[shape.__name__] = schema
