@@ -78,6 +78,10 @@ def _start_members(the: Frame, console: Console) -> None:
     settings = the.settings
     options = members.options_for_children(the.config, the.assignments, settings)
     processes = members.wanted(settings)
+    if settings.jobs.serve and not members.serves_jobs(settings):
+        console.print(
+            "jobs      are not served here: no worker.key is set (jobs.serve = false says that none shall be)"
+        )
     for process in processes:
         if members.status(process.name, settings.state_folder).state == "stopped":
             members.start(process, settings.state_folder, options, os.environ)

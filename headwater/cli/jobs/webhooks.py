@@ -35,7 +35,7 @@ def webhooks(
         output.say(output.console(), "None: a job that has not ended, or that named no URL, has no webhook.")
         return
     columns = ("webhook", "type", "state", "attempts", "due", "answer", "to")
-    output.console().print(output.table(columns, map(_row, found), right=("attempts",), whole=("webhook", "type")))
+    output.console().print(output.table(columns, map(_row, found), right=("attempts",), whole=("webhook", "due")))
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str | Text, ...]:
