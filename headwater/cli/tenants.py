@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from headwater.cli import frame, limits, output
+from headwater.cli import frame, limits, output, tenant_keys
 from headwater.cli.default import meaning
 from headwater.cli.frame import AsJson
 from headwater.cli.limits import Lifted
-from headwater.rules.errors import BadSettings, NotFound, Refused
+from headwater.cli.tenant_keys import Name
+from headwater.rules.errors import BadSettings, Refused
 
 if TYPE_CHECKING:
-    from headwater.connectors.jobs.database import Transaction
     from headwater.connectors.jobs.overview import TenantUse
 
+_LIMITS = ("weight", "max_running", "max_queued", "requests_per_minute", "gpu_seconds_per_day", "retention_days")
 app = typer.Typer(cls=meaning("list"), help="Who may have videos made: shares, quotas, keys.")
 
-Name = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's name.")]
 Weight = Annotated[
     float | None, typer.Option(min=0.01, max=1000, help="Its share of each pool, beside the others' (1 by default).")
 ]
@@ -80,7 +80,7 @@ def show(context: typer.Context, tenant: Name, as_json: AsJson = False) -> None:
     from headwater.connectors.jobs import tenants
 
     with frame.of(context).jobs.quiet() as transaction:
-        found, keys = _known(transaction, tenant), tenants.keys(transaction, tenant)
+        found, keys = tenant_keys.known(transaction, tenant), tenants.keys(transaction, tenant)
     if as_json:
         known = [{"hint": key.hint, "created_at": key.created_at, "revoked_at": key.revoked_at} for key in keys]
         output.print_json({**output.plain(found), "keys": known})
@@ -127,7 +127,7 @@ def add(
 
     require_name("tenant", tenant)
     given = _given(weight, max_running, max_queued, requests_per_minute, gpu_seconds_per_day, retention_days)
-    secret = webhooks.new_secret(token_bytes(_SECRET_BYTES))
+    secret = webhooks.new_secret(token_bytes(tenant_keys.SECRET_BYTES))
     with frame.of(context).jobs.quiet() as transaction:
         if not tenants.ensure(transaction, tenant):
             raise Refused(
@@ -137,11 +137,11 @@ def add(
                 advice=f"`headwater tenants key {tenant}` makes another key, `tenants set` changes its limits.",
             )
         tenants.set_tenant(transaction, tenant, {**given, "webhook_secrets": [secret]})
-        key = _new_key(transaction, tenant)
+        key = tenant_keys.new_key(transaction, tenant)
     if as_json:
         output.print_json({"tenant": tenant, "key": key, "webhook_secret": secret})
         return
-    _print_secrets({"key": key, "webhook secret": secret})
+    tenant_keys.print_secrets({"key": key, "webhook secret": secret})
 
 
 @app.command("set")
@@ -174,11 +174,11 @@ def set_limits(
             advice="For example: --weight 2, --max-running 8, --requests-per-minute none, --disable.",
         )
     with frame.of(context).jobs.quiet() as transaction:
-        _known(transaction, tenant)
+        tenant_keys.known(transaction, tenant)
         tenants.set_tenant(transaction, tenant, given)
         if disabled is not None:
             tenants.disable(transaction, tenant, disabled=disabled)
-        found = _known(transaction, tenant)
+        found = tenant_keys.known(transaction, tenant)
     if as_json:
         output.print_json(found)
         return
@@ -207,111 +207,6 @@ def _given(
     return {name: limits.stored(value) for name, value in every.items() if value is not None}
 
 
-@app.command()
-def key(context: typer.Context, tenant: Name, as_json: AsJson = False) -> None:
-    """Make another key. It is shown now, and never again.
-
-    Those before stay valid until `headwater tenants revoke`.
-    """
-    with frame.of(context).jobs.quiet() as transaction:
-        made = _new_key(transaction, tenant)
-    if as_json:
-        output.print_json({"tenant": tenant, "key": made})
-        return
-    _print_secrets({"key": made})
-
-
-@app.command()
-def revoke(
-    context: typer.Context,
-    tenant: Name,
-    hint: Annotated[str, typer.Argument(metavar="KEY", help="How the key begins, as `headwater tenants show` says.")],
-    as_json: AsJson = False,
-) -> None:
-    """Make a key invalid, within some seconds, for good."""
-    from headwater.connectors.jobs import tenants
-
-    with frame.of(context).jobs.quiet() as transaction:
-        if not tenants.revoke_key(transaction, tenant, hint.rstrip("…")):
-            raise NotFound(
-                f"{tenant} has no valid key that begins with {hint}.",
-                asked="A key was to be revoked.",
-                kept="Nothing was changed.",
-                advice=f"`headwater tenants show {tenant}` shows how its keys begin.",
-            )
-    if as_json:
-        output.print_json({"tenant": tenant, "revoked": hint})
-        return
-    output.say(output.console(), f"The key {hint} of {tenant} is revoked.")
-
-
-@app.command()
-def secret(
-    context: typer.Context,
-    tenant: Name,
-    drop_old: Annotated[
-        bool, typer.Option("--drop-old", help="Make none: sign with the newest alone from now on.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Make another webhook secret. Both sign meanwhile.
-
-    When receivers have it, --drop-old ends the one before.
-    """
-    from headwater.connectors.jobs import tenants
-    from headwater.rules.jobs import webhooks
-
-    made = None if drop_old else webhooks.new_secret(token_bytes(_SECRET_BYTES))
-    with frame.of(context).jobs.quiet() as transaction:
-        known = tenants.get(transaction, tenant)
-        if known is None:
-            raise _unknown(tenant)
-        newest = known.webhook_secrets[:1]
-        sign = newest if made is None else [made, *newest]
-        tenants.set_tenant(transaction, tenant, {"webhook_secrets": sign})
-    if as_json:
-        output.print_json({"tenant": tenant, "webhook_secret": made})
-    elif made is None:
-        output.say(output.console(), f"Webhooks of {tenant} are signed with its newest secret alone.")
-    else:
-        _print_secrets({"webhook secret": made})
-
-
-_SECRET_BYTES = 32
-_LIMITS = ("weight", "max_running", "max_queued", "requests_per_minute", "gpu_seconds_per_day", "retention_days")
-
-
-def _known(transaction: Transaction, tenant: str) -> TenantUse:
-    """Raises NotFound."""
-    from headwater.connectors.jobs import overview
-
-    found = overview.tenants(transaction, tenant)
-    if not found:
-        raise _unknown(tenant)
-    return found[0]
-
-
-def _unknown(tenant: str) -> NotFound:
-    return NotFound(
-        f"there is no tenant {tenant!r}.",
-        kept="Nothing was changed.",
-        advice=f"`headwater tenants` names those that there are, `headwater tenants add {tenant}` makes it.",
-    )
-
-
-def _new_key(transaction: Transaction, tenant: str) -> str:
-    """Raises NotFound."""
-    from headwater.connectors.jobs import tenants
-    from headwater.rules.jobs import keys
-
-    _known(transaction, tenant)
-    made = keys.new_key(token_bytes(keys.RANDOM_BYTES))
-    tenants.add_key(transaction, tenant, keys.key_hash(made), keys.key_hint(made))
-    return made
-
-
-def _print_secrets(made: Mapping[str, str]) -> None:
-    console = output.console()
-    for name, value in made.items():
-        console.print(Text(f"{name:>14}  ", style="dim").append(value, style="not dim bold"), soft_wrap=True)
-    console.print("Keep it where only its owner can read it: it is not shown again.", style="dim")
+app.command("key")(tenant_keys.key)
+app.command("revoke")(tenant_keys.revoke)
+app.command("secret")(tenant_keys.secret)
