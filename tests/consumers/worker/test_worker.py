@@ -135,10 +135,12 @@ def test_a_worker_with_a_wrong_key_ends_and_says_why(site: Any) -> None:
     assert "worker.key_file" in said
 
 
-def test_a_worker_with_wrong_options_ends_and_says_why(site: Any, eventually: Eventually) -> None:
-    site.worker(options={"max_bach": 3})
-    log = site.folder / "w1.log"
-    eventually(lambda: "max_batch" in log.read_text(), 30)
+def test_a_worker_with_wrong_options_ends_and_says_why(site: Any) -> None:
+    process = site.worker(options={"max_bach": 3})
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "BadSettings" in said
+    assert "max_batch" in said
 
 
 def test_of_two_workers_with_one_name_on_a_host_the_second_is_refused(site: Any, eventually: Eventually) -> None:
