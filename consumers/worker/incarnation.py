@@ -115,8 +115,6 @@ class Incarnation:
     def facts(self) -> dict[str, object]:
         return {"worker": self._name, "pool": self._pool, "jobs": len(self._attempts), "draining": self._jobs.draining}
 
-    # Beginning
-
     def _register(self) -> Registered | None:
         """As soon as a host said what its model can; None: it is to end before."""
         while not self._ending.is_set():
@@ -239,8 +237,6 @@ class Incarnation:
     def _tend_hosts(self, at: float) -> None:
         self._slots.look(at)
         self._gauges.show(self._attempts, ready=self._slots.ready, silent_seconds=at - self._heard_at, now=at)
-
-    # Grants and beats
 
     def _hear(self, granted: tuple[Attempt, ...]) -> None:
         """A grant is heard of from the log and from beats: it is claimed once, and again only where that got lost."""
