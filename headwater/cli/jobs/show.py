@@ -70,8 +70,15 @@ def _row(attempt: Mapping[str, Any]) -> tuple[str | Text, ...]:
         str(attempt["attempt"]),
         text.moment(attempt["granted_at"]),
         Text(outcome, style=_STYLES.get(outcome, "yellow")),
-        f"{attempt['step']} of {attempt['steps']}" if attempt["steps"] else "",
+        _steps(attempt),
         "" if attempt["resumed_step"] is None else str(attempt["resumed_step"]),
         "" if attempt["gpu_seconds"] is None else f"{attempt['gpu_seconds']:,.1f}",
         said,
     )
+
+
+def _steps(attempt: Mapping[str, Any]) -> str:
+    """As its last beat told; what was completed went on from there to its end."""
+    if not attempt["steps"] or attempt["outcome"] == "completed":
+        return str(attempt["steps"] or "")
+    return f"{attempt['step']} of {attempt['steps']}"

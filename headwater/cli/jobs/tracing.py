@@ -75,7 +75,7 @@ def _of_catalog(job: JobView, attempts: list[Attempt], deliveries: list[Shown]) 
             resumed = "" if one.resumed_step is None else f", resumes at step {one.resumed_step}"
             yield _event(one.claimed_at, "claimed", f"{what} by {one.worker}{resumed}")
         if one.ended_at is not None:
-            steps = f", at step {one.step} of {one.steps}" if one.steps else ""
+            steps = f", at step {one.step} of {one.steps}" if one.steps and one.outcome != "completed" else ""
             said = ": ".join(part for part in (one.code, one.message) if part)
             yield _event(one.ended_at, one.outcome or "ended", f"{what}{steps}{f': {said}' if said else ''}")
     if job.completed_at is not None:
