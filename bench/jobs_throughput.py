@@ -26,7 +26,7 @@ from headwater.stack.addresses import Addresses
 
 SLOTS = 50
 IN_HAND = 400
-CLIENTS = 16
+CLIENTS = 48
 QUEUED = 100_000
 DEADLINE_SECONDS = 300
 _LOOK_SECONDS = 0.1
@@ -98,7 +98,7 @@ async def _keep_posting(api: Client, tenant: Tenant, connection: psycopg.Connect
         if room <= 0:
             await asyncio.sleep(_LOOK_SECONDS)
             continue
-        answers = await crowd(CLIENTS, min(room, 4 * CLIENTS), lambda number: api.submit(noop(f"job {number}")))
+        answers = await crowd(CLIENTS, min(room, 2 * CLIENTS), lambda number: api.submit(noop(f"job {number}")))
         if refused := [answer for answer in answers if answer.status != 202]:
             raise Unavailable(f"a POST was answered {refused[0].status}: {refused[0].document} {api.failures[-1:]}")
         posted += len(answers)
