@@ -10,7 +10,6 @@ import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -60,6 +59,9 @@ class Finished:
     trouble: Trouble | None = None
 
 
+Told: TypeAlias = Prepared | CheckpointKept | Finished
+
+
 class GivenUp(Exception):
     """The attempt is over: nobody waits for the outcome."""
 
@@ -73,7 +75,7 @@ class Files:
         web: Web,
         *,
         finishing: int,
-        tell: Callable[[Prepared | CheckpointKept | Finished], None],
+        tell: Callable[[Told], None],
         wanted: Callable[[Attempt], bool],
     ) -> None:
         self._store, self._web = store, web
@@ -87,21 +89,43 @@ class Files:
         self._finishing.shutdown(wait=False, cancel_futures=True)
 
     def prepare(self, held: Held) -> None:
-        self._preparing.submit(self._run, self._prepare, held.attempt, held)
+        attempt = held.attempt
+        self._preparing.submit(
+            self._run, lambda trouble: Prepared(attempt, trouble=trouble), self._prepare, attempt, held
+        )
 
     def keep_checkpoint(self, held: Held, step: int, path: Path) -> None:
-        self._preparing.submit(self._run, self._keep_checkpoint, held.attempt, step, path)
+        attempt = held.attempt
+        self._preparing.submit(
+            self._run, lambda _trouble: CheckpointKept(attempt, None), self._keep_checkpoint, attempt, step, path
+        )
 
     def finish(self, held: Held, container: Container) -> None:
         assert held.output is not None
-        self._finishing.submit(self._run, self._finish, held.attempt, held.output, container)
+        attempt, output = held.attempt, held.output
+        self._finishing.submit(
+            self._run, lambda trouble: Finished(attempt, trouble=trouble), self._finish, attempt, output, container
+        )
 
     def remove(self, folder: Path) -> None:
         self._preparing.submit(shutil.rmtree, folder, ignore_errors=True)
 
-    def _run(self, work: Callable[..., Prepared | CheckpointKept | Finished], *given: Any) -> None:
-        with suppress(GivenUp):
-            self._tell(work(*given))
+    def _run(
+        self,
+        failed: Callable[[Trouble], Told],
+        work: Callable[..., Told],
+        attempt: Attempt,
+        *given: Any,
+    ) -> None:
+        """Each attempt that is wanted hears an outcome: beats would keep one that hears nothing alive for ever."""
+        try:
+            outcome = work(attempt, *given)
+        except GivenUp:
+            return
+        except Exception as error:
+            log.exception("worker.unexpected", job=attempt[0], epoch=attempt[1])
+            outcome = failed(Trouble("internal", f"{type(error).__name__}: {error}"))
+        self._tell(outcome)
 
     def _prepare(self, attempt: Attempt, held: Held) -> Prepared:
         try:
