@@ -15,7 +15,6 @@ Nothing keeps an order, of one job even less: a job ends once, so that it has on
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import time
 import uuid
@@ -25,7 +24,6 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from random import Random
 from threading import Event
-from types import FrameType
 
 from headwater.connectors.jobs import deliveries, reading
 from headwater.connectors.jobs.database import JobsDatabase, Transaction
@@ -209,14 +207,3 @@ class Webhooks:
     def _recovered(self) -> None:
         self._trouble = ""
         self._failures = 0
-
-
-def run_until_signalled(webhooks: Webhooks) -> None:
-    """Send as this process's work, in its main thread; SIGTERM and SIGINT end it."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        webhooks.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    webhooks.run()

@@ -15,9 +15,9 @@ def api(context: typer.Context, as_json: AsJson = False) -> None:
     Until SIGTERM or Ctrl-C, which let what is under way be answered. Tenants use api.port, workers api.internal_port.
     Any number may run beside each other. The API describes itself at /openapi.json. --json makes the log JSON.
     """
-    from headwater.cli.service import serving, speaking
+    from headwater.cli.service import run_until_signalled, serving, speaking
     from headwater.producers.api.endpoint.endpoint import Endpoint
-    from headwater.producers.api.process import Api, run_until_signalled
+    from headwater.producers.api.process import Api
     from headwater.schemas.records import Stage
 
     the = frame.of(context)

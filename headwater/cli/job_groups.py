@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from headwater.cli.frame import Frame
 
 if TYPE_CHECKING:
+    from headwater.cli.service import Stoppable
     from headwater.observe.http import Health
-    from headwater.streams.runtime.state import MemberState
 
 JOB_GROUPS = {
     "outbox": "brings what jobs became from the catalog to the log",
@@ -25,43 +25,40 @@ def run_job_group(the: Frame, group: str) -> None:
 
 
 def _outbox(the: Frame) -> None:
-    from headwater.streams.outbox.outbox import Outbox, run_until_signalled
+    from headwater.cli.service import health_of
+    from headwater.streams.outbox.outbox import Outbox
 
     outbox = Outbox(the.jobs, the.kafka)
-    _member(the, "outbox", outbox.state, lambda: run_until_signalled(outbox))
+    _run(the, "outbox", health_of(outbox.state), outbox)
 
 
 def _dispatch(the: Frame) -> None:
-    from headwater.streams.dispatch.dispatch import Dispatch, run_until_signalled
+    from headwater.cli.service import health_of
+    from headwater.streams.dispatch.dispatch import Dispatch
 
     dispatch = Dispatch(the.jobs, the.kafka)
-    _member(the, "dispatch", dispatch.state, lambda: run_until_signalled(dispatch))
+    _run(the, "dispatch", health_of(dispatch.state), dispatch)
 
 
 def _sweep(the: Frame) -> None:
-    from headwater.streams.sweep.sweep import Sweep, run_until_signalled
+    from headwater.cli.service import health_of
+    from headwater.streams.sweep.sweep import Sweep
 
     sweep = Sweep(the.jobs, the.store, the.settings.failures)
-    _member(the, "sweep", sweep.state, lambda: run_until_signalled(sweep))
+    _run(the, "sweep", health_of(sweep.state), sweep)
 
 
 def _webhooks(the: Frame) -> None:
     from headwater.connectors.web.client import Web
-    from headwater.consumers.webhooks.webhooks import Webhooks, run_until_signalled
+    from headwater.consumers.webhooks.webhooks import Webhooks
 
     webhooks = Webhooks(the.jobs, Web(the.settings.web), the.settings.webhooks)
-    _run(the, "webhooks", webhooks.health, lambda: run_until_signalled(webhooks))
+    _run(the, "webhooks", webhooks.health, webhooks)
 
 
-def _member(the: Frame, name: str, read: Callable[[], MemberState], work: Callable[[], None]) -> None:
-    from headwater.cli.service import health_of
-
-    _run(the, name, health_of(read), work)
-
-
-def _run(the: Frame, name: str, health: Callable[[], Health], work: Callable[[], None]) -> None:
-    from headwater.cli.service import serving, speaking
+def _run(the: Frame, name: str, health: Callable[[], Health], work: Stoppable) -> None:
+    from headwater.cli.service import run_until_signalled, serving, speaking
     from headwater.schemas.records import Stage
 
     with serving(the.settings, name, health), speaking(the.kafka, name, Stage.other, health):
-        work()
+        run_until_signalled(work)

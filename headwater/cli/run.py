@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,9 +75,9 @@ def run(
 
 
 def _member(the: Frame, group: str) -> None:
-    from headwater.cli.service import health_of, serving, speaking
+    from headwater.cli.service import health_of, run_until_signalled, serving, speaking
     from headwater.schemas.records import Stage
-    from headwater.streams.runtime.member import Member, run_until_signalled
+    from headwater.streams.runtime.member import Member
 
     member = Member(the.kafka, _processor(the, group), the.settings.member)
     health = health_of(member.state)
@@ -88,10 +87,10 @@ def _member(the: Frame, group: str) -> None:
 
 
 def _views(the: Frame, *, rebuild: bool) -> None:
-    from headwater.cli.service import health_of, serving, speaking
+    from headwater.cli.service import health_of, run_until_signalled, serving, speaking
     from headwater.observe import logs
     from headwater.schemas.records import Stage
-    from headwater.streams.views.process import ViewsProcess, run_until_signalled
+    from headwater.streams.views.process import ViewsProcess
     from headwater.streams.views.rebuild import rebuild as forget_and_rewind
 
     logs.adopt("faust", "mode", "aiokafka", "asyncio")
@@ -104,9 +103,9 @@ def _views(the: Frame, *, rebuild: bool) -> None:
 
 
 def _gossip(the: Frame) -> None:
-    from headwater.cli.service import health_of, serving, speaking
+    from headwater.cli.service import health_of, run_until_signalled, serving, speaking
     from headwater.schemas.records import Stage
-    from headwater.streams.gossip.gossip import Gossip, run_until_signalled
+    from headwater.streams.gossip.gossip import Gossip
 
     gossip = Gossip(the.kafka)
     health = health_of(gossip.state)
@@ -146,7 +145,7 @@ def _store_to_write(the: Frame) -> ObjectStore:
 
 
 def _commit(the: Frame, dataset: str) -> None:
-    from headwater.cli.service import serving, speaking
+    from headwater.cli.service import run_until_signalled, serving, speaking
     from headwater.observe.http import Health
     from headwater.schemas.records import Stage
     from headwater.streams.commit.committer import Committer
@@ -156,8 +155,6 @@ def _commit(the: Frame, dataset: str) -> None:
         config = replace(config, dataset=dataset, repository=None)
     the.store.check_bucket()
     committer = Committer(config, catalog=the.catalog, objects=_store_to_write(the), lakefs=the.lakefs, kafka=the.kafka)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: committer.stop())
 
     def health() -> Health:
         trouble = committer.trouble
@@ -165,4 +162,4 @@ def _commit(the: Frame, dataset: str) -> None:
 
     name = f"commit-{dataset}"
     with serving(the.settings, name, health), speaking(the.kafka, name, Stage.committed, health):
-        committer.run()
+        run_until_signalled(committer)

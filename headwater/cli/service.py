@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.observe import metrics
 from headwater.observe.http import Health, ProcessServer
@@ -44,6 +45,24 @@ def speaking(kafka: Kafka, group: str, stage: Stage, health: Callable[[], Health
 
     with Telemetry(kafka, Speaker(group, stage), health):
         yield
+
+
+class Stoppable(Protocol):
+    """The work of a process. ``stop`` lets ``run`` come to its end, draining what is in hand; safe from any thread."""
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def run_until_signalled(work: Stoppable) -> None:
+    """Run it as this process's work, in its main thread, until it ends by itself or SIGTERM or SIGINT stops it."""
+    from headwater.streams.runtime.garbage import spare_collector
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: work.stop())
+    spare_collector()
+    work.run()
 
 
 def health_of(read: Callable[[], MemberState]) -> Callable[[], Health]:

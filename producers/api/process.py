@@ -6,7 +6,6 @@ Both are stateless: what they know is in the catalog, and any number of these pr
 from __future__ import annotations
 
 import gc
-import signal
 from contextlib import ExitStack
 from functools import partial
 from threading import Event
@@ -102,9 +101,3 @@ class Api:
         self._fanout.end()  # streams would last as long as their jobs
         self._public.stop()  # both drain at once
         self._parts.close()
-
-
-def run_until_signalled(api: Api) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: api.stop())
-    api.run()

@@ -11,13 +11,11 @@ safe    because the catalog is the queue: a grant compares and sets the job unde
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import time
 from contextlib import closing
 from random import Random
 from threading import Event
-from types import FrameType
 
 from confluent_kafka import Message
 
@@ -36,7 +34,6 @@ from headwater.streams.dispatch.group import GROUP, PoolGroup
 from headwater.streams.dispatch.looking import Looking
 from headwater.streams.dispatch.pool import Pool
 from headwater.streams.runtime.backoff import full_jitter
-from headwater.streams.runtime.garbage import spare_collector
 from headwater.streams.runtime.state import MemberState, Phase, StateBoard
 
 log = logs.logger()
@@ -220,15 +217,3 @@ def _waiting_job(record: JobRequested) -> WaitingJob:
         record.deadline_us,
         record.not_before_us,
     )
-
-
-def run_until_signalled(dispatch: Dispatch) -> None:
-    """Serve as this process's work, in its main thread; SIGTERM and SIGINT end it."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        dispatch.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    spare_collector()
-    dispatch.run()

@@ -9,12 +9,10 @@ safe    because a summary is made of what the log says up to its moment, whoever
 
 from __future__ import annotations
 
-import signal
 import time
 from contextlib import closing
 from random import Random
 from threading import Event
-from types import FrameType
 
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
@@ -33,7 +31,6 @@ from headwater.streams.gossip.fleet import Fleet
 from headwater.streams.gossip.group import GROUP, AvailabilityGroup
 from headwater.streams.gossip.summaries import Export, Summaries
 from headwater.streams.runtime.backoff import full_jitter
-from headwater.streams.runtime.garbage import spare_collector
 from headwater.streams.runtime.state import MemberState, Phase, StateBoard
 
 log = logs.logger()
@@ -140,15 +137,3 @@ class Gossip:
         )
         self._failures += 1
         self._stopping.wait(pause)
-
-
-def run_until_signalled(gossip: Gossip) -> None:
-    """Serve as this process's work, in its main thread; SIGTERM and SIGINT end it."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        gossip.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    spare_collector()
-    gossip.run()

@@ -10,12 +10,10 @@ safe    because rows are deleted after the log acknowledged them: a crash repeat
 
 from __future__ import annotations
 
-import signal
 import time
 from contextlib import closing
 from random import Random
 from threading import Event
-from types import FrameType
 
 from headwater.connectors.jobs import outbox
 from headwater.connectors.jobs.database import JobsDatabase
@@ -26,7 +24,6 @@ from headwater.rules.errors import HeadwaterError, Refused, Transient
 from headwater.schemas.topics import JOBS_EVENTS, JOBS_REQUESTED
 from headwater.streams.outbox.relay import ROUND_ROWS, Relay
 from headwater.streams.runtime.backoff import full_jitter
-from headwater.streams.runtime.garbage import spare_collector
 from headwater.streams.runtime.state import MemberState, Phase, StateBoard
 
 log = logs.logger()
@@ -105,15 +102,3 @@ class Outbox:
         )
         self._failures += 1
         self._stopping.wait(pause)
-
-
-def run_until_signalled(relay: Outbox) -> None:
-    """Serve as this process's work, in its main thread; SIGTERM and SIGINT end it."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        relay.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    spare_collector()
-    relay.run()

@@ -17,12 +17,10 @@ one through 2. Commits keep the order of reading, and a batch whose predecessor 
 
 from __future__ import annotations
 
-import signal
 import time
 from functools import partial
 from itertools import count
 from random import Random
-from types import FrameType
 
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.topics import verify_topics
@@ -32,7 +30,6 @@ from headwater.schemas.topics import DEAD_LETTERS
 from headwater.streams.runtime.backoff import full_jitter
 from headwater.streams.runtime.batch import BatchReader, Reading
 from headwater.streams.runtime.config import MemberConfig
-from headwater.streams.runtime.garbage import spare_collector
 from headwater.streams.runtime.lag import LagWatch
 from headwater.streams.runtime.processor import Processor
 from headwater.streams.runtime.slot import Slot, take_slot
@@ -213,15 +210,3 @@ class Member:
         deadline = time.monotonic() + seconds
         while self._stop_asked is None and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, _GLANCE_SECONDS))
-
-
-def run_until_signalled(member: Member) -> None:
-    """Serve as this process's work, in its main thread; SIGTERM and SIGINT drain."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        member.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    spare_collector()
-    member.run()

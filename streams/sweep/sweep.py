@@ -9,12 +9,10 @@ safe    because each end is a compare-and-set under the job's lock, by the datab
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Sequence
 from random import Random
 from threading import Event, Thread
-from types import FrameType
 
 from headwater.connectors.jobs import expiry, workers
 from headwater.connectors.jobs.database import JobsDatabase
@@ -25,7 +23,6 @@ from headwater.rules.errors import HeadwaterError, Refused, Transient
 from headwater.rules.jobs.failures import FailurePolicy
 from headwater.rules.jobs.states import JobState
 from headwater.streams.runtime.backoff import full_jitter
-from headwater.streams.runtime.garbage import spare_collector
 from headwater.streams.runtime.state import MemberState, Phase, StateBoard
 from headwater.streams.sweep.remains import Remains
 
@@ -127,15 +124,3 @@ class Sweep:
                 more = False
                 self._board.degrade(_BUCKET, f"Old results and outputs are not removed: {error}")
                 log.warning("sweep.not_removed", error=str(error))
-
-
-def run_until_signalled(sweep: Sweep) -> None:
-    """Serve as this process's work, in its main thread; SIGTERM and SIGINT end it."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        sweep.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    spare_collector()
-    sweep.run()

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import time
 from contextlib import suppress
 from random import Random
 from threading import Event, Thread
-from types import FrameType
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -172,14 +170,3 @@ class Application:
 
     def _fail(self, error: BaseException) -> None:
         self.failure = self.failure or error
-
-
-def run_until_signalled(process: ViewsProcess) -> None:
-    """Run in the main thread; SIGTERM and SIGINT end it."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        process.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    process.run()

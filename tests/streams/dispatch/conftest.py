@@ -35,7 +35,8 @@ from headwater.connectors.jobs.config import JobsConfig
 from headwater.connectors.jobs.database import JobsDatabase
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
-from headwater.streams.dispatch.dispatch import Dispatch, run_until_signalled
+from headwater.cli.service import run_until_signalled
+from headwater.streams.dispatch.dispatch import Dispatch
 servers, prefix, dsn = sys.argv[1:]
 with JobsDatabase(JobsConfig(dsn=dsn)) as database:
     run_until_signalled(Dispatch(database, Kafka(KafkaConfig(servers, prefix=prefix))))

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from headwater.cli.service import run_until_signalled
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.rules.errors import HeadwaterError
@@ -25,7 +26,7 @@ from headwater.schemas.records import ObjectStored
 from headwater.schemas.topics import Topic
 from headwater.streams.runtime.batch import BatchReader
 from headwater.streams.runtime.config import MemberConfig
-from headwater.streams.runtime.member import Member, run_until_signalled
+from headwater.streams.runtime.member import Member
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 from headwater.streams.runtime.step import Step
 from headwater.streams.runtime.transaction import BatchTransaction

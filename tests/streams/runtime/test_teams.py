@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from headwater.cli.service import run_until_signalled
 from headwater.connectors.kafka import topics
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
@@ -28,7 +29,7 @@ from headwater.schemas.codec import encode
 from headwater.schemas.records import ObjectStored
 from headwater.schemas.topics import Topic
 from headwater.streams.runtime.config import MemberConfig
-from headwater.streams.runtime.member import Member, run_until_signalled
+from headwater.streams.runtime.member import Member
 from headwater.streams.runtime.processor import Batch, BatchLimits, Input, Output
 
 ORDERS = Topic("many-orders", ObjectStored, "hash", 64)

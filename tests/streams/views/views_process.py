@@ -11,11 +11,12 @@ import signal
 import sys
 from itertools import count
 
+from headwater.cli.service import run_until_signalled
 from headwater.connectors.kafka.client import Kafka
 from headwater.connectors.kafka.config import KafkaConfig
 from headwater.observe import logs
 from headwater.streams.views.picture import Picture
-from headwater.streams.views.process import ViewsProcess, run_until_signalled
+from headwater.streams.views.process import ViewsProcess
 from headwater.streams.views.views import Views
 
 
