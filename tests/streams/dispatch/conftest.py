@@ -108,6 +108,14 @@ class JobsWorld:
             connection.execute("SELECT FROM jobs.pools WHERE pool = %s FOR UPDATE", [pool])
             yield
 
+    def someone_waits(self) -> bool:
+        """Does a session of this database wait for a lock?"""
+        return bool(
+            self.query(
+                "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' LIMIT 1"
+            )
+        )
+
     def owner_epoch(self, pool: str = "p") -> int:
         return int(self.query("SELECT owner_epoch FROM pools WHERE pool = %s", pool)[0][0])
 

@@ -154,6 +154,7 @@ def test_a_scheduler_that_hangs_past_the_poll_limit_says_so_and_others_have_its_
         eventually(lambda: world.board("z"), within_seconds=30)
         before = world.owner_epoch()
         with world.locked("z"):
+            eventually(world.someone_waits, within_seconds=30)
             world.start()
             eventually(lambda: hung.state().phase == "degraded", within_seconds=30)
             assert "has not answered for" in hung.state().reason
