@@ -112,7 +112,7 @@ class JobsWorld:
         """Does a session of this database wait for a lock?"""
         return bool(
             self.query(
-                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' LIMIT 1"
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             )
         )
 
