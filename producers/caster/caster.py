@@ -203,7 +203,9 @@ class Caster:
             return step()
         except HeadwaterError as error:
             self._raise_if_ended()
-            self.abort(error.happened.rstrip("."))
+            # Whatever it waited for just then, a caster that was told to stop ends for that reason.
+            told_to_stop = self._stopping.is_set() and isinstance(error, Unavailable)
+            self.abort(self._why if told_to_stop else error.happened.rstrip("."))
             raise
         except OSError as error:
             self.abort(f"the source could not be read: {error.strerror}")
