@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from headwater.connectors.jobs import grants
+from headwater.connectors.jobs.database import JobsDatabase
 from headwater.connectors.kafka.client import Kafka
 from headwater.observe import job_metrics
 from headwater.rules.errors import Fenced
@@ -150,7 +152,9 @@ def test_a_scheduler_that_hangs_past_the_poll_limit_says_so_and_others_have_its_
     world.pool("z")  # looked at after p
     world.worker("w", 10)
     hasty = Kafka(replace(world.kafka.config, client={"max.poll.interval.ms": 6_000}))
-    with world.scheduling(kafka=hasty) as hung:
+    # The server lets its statement wait for as long as the row is locked: until then it hangs.
+    patient = JobsDatabase(replace(world.database.config, statement_seconds=200.0))
+    with closing(patient), world.scheduling(database=patient, kafka=hasty) as hung:
         eventually(lambda: world.board("z"), within_seconds=30)
         before = world.owner_epoch()
         with world.locked("z"):
