@@ -10,11 +10,12 @@ from pathlib import Path
 from random import Random
 
 import psycopg
+from inflicted import Fault
 from processes import wait_until
 
 from chaos.checker import Finding, judge
 from chaos.evidence import Evidence
-from chaos.faults import Deck, Fault, Inflict
+from chaos.faults import Deck, Inflict
 from chaos.gather import Gatherer
 from chaos.members import DATASET, Members
 from chaos.servers import Servers

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from urllib.parse import urlsplit
 
 from chaos.proxy import Proxy
 from chaos.servers import Servers
+from inflicted import Fault, Inflicted
 from processes import Ended
 
 from headwater.stack.addresses import Addresses
@@ -37,33 +37,6 @@ DECK = (
 )
 """The kinds of faults, each as often as it comes before the deck is shuffled again."""
 KINDS = tuple(dict.fromkeys(DECK))
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """``seconds`` is how long it lasts, ``after`` how long all is well before it."""
-
-    name: str
-    victim: str
-    seconds: float
-    after: float
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.victim} for {self.seconds:.1f} s"
-
-    @property
-    def kind(self) -> str:
-        """One of ``KINDS``: the second member of a group counts as the first."""
-        return f"{self.name} {self.victim.partition('.')[0]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Inflicted:
-    """A fault that happened, from ``began`` to ``ended`` (seconds since 1970)."""
-
-    fault: Fault
-    began: float
-    ended: float
 
 
 class Deck:

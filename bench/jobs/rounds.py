@@ -11,12 +11,13 @@ from random import Random
 import psycopg
 from chaos.proxy import Proxy
 from chaos.servers import Servers
+from inflicted import Fault
 from processes import wait_until
 
 from jobs.checker import Finding, judge
 from jobs.clients import Clients, orders
 from jobs.evidence import Evidence
-from jobs.faults import LEASE_SECONDS, Deck, Fault, Inflict
+from jobs.faults import LEASE_SECONDS, Deck, Inflict
 from jobs.gather import Gatherer
 from jobs.receiver import Receiver
 from jobs.service import Service, Worker, free_ports

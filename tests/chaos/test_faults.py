@@ -6,8 +6,9 @@ from collections import Counter
 from random import Random
 
 import pytest
-from chaos.faults import DECK, KINDS, LONG_SECONDS, Deck, Fault, Inflicted, explains
+from chaos.faults import DECK, KINDS, LONG_SECONDS, Deck, explains
 from chaos.members import Members
+from inflicted import Fault, Inflicted
 from processes import Ended
 
 from headwater.stack.addresses import Addresses

@@ -12,11 +12,12 @@ import psycopg
 import pytest
 from blake3 import blake3
 from chaos.checker import Finding, judge
-from chaos.faults import LONG_SECONDS, Fault
+from chaos.faults import LONG_SECONDS
 from chaos.journal import State
 from chaos.members import DATASET, PREFIX, SITE
 from chaos.rounds import Chaos, Shape, installation
 from confluent_kafka import Producer
+from inflicted import Fault
 
 from headwater.schemas import codec
 from headwater.schemas.records import ChangeKind, DatasetVersion, DeadLetter, FileChange

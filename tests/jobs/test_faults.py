@@ -6,7 +6,8 @@ from collections import Counter
 from random import Random
 
 import pytest
-from jobs.faults import DECK, KINDS, LEASE_SECONDS, Deck, Fault, Inflicted, explains
+from inflicted import Fault, Inflicted
+from jobs.faults import DECK, KINDS, LEASE_SECONDS, Deck, explains
 from jobs.service import GROUPS
 from processes import Ended
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from confluent_kafka import Producer
+from inflicted import Fault
 from jobs.checker import Finding, judge
-from jobs.faults import Fault
 from jobs.rounds import Chaos, Shape, installation
 
 from headwater.schemas import codec
